@@ -1,0 +1,34 @@
+# Two commands: `make demo` and `make test`. Both make .venv and install on first use.
+PYTHON ?= python3
+SEED ?= 0
+BIN := .venv/bin
+STAMP := .venv/installed
+# One BLAS and one XLA thread for each of the two test workers.
+TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASGRAD_SEED=$(SEED)
+
+.PHONY: demo test test-all lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/masgrad paper logistic --out demo
+
+test: lint
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --durations=15 -m "not long"
+
+test-all: lint
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --durations=15
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/engine.py
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv demo
