@@ -1,0 +1,41 @@
+"""What masgrad says when it cannot do what was asked, or would rather not do it silently.
+
+A rejected input is a ValueError or a TypeError as well as a MasgradError. Each message has three
+parts: what was given, what is needed, what to do.
+"""
+
+
+class MasgradError(Exception):
+    """Base of every error that masgrad raises on purpose."""
+
+
+class InputError(MasgradError, ValueError):
+    """A value that cannot be used."""
+
+
+class InputTypeError(MasgradError, TypeError):
+    """An object of the wrong kind."""
+
+
+class MasgradWarning(UserWarning):
+    """Base of every warning that masgrad gives."""
+
+
+class StepSizeWarning(MasgradWarning):
+    """The step is so long that the linearised update does not contract at the optimum."""
+
+
+class DivergenceWarning(MasgradWarning):
+    """A chain left the finite numbers."""
+
+
+class SingularWarning(MasgradWarning):
+    """A covariance was singular, and a floor stood in for its missing eigenvalues."""
+
+
+class StationarityWarning(MasgradWarning):
+    """A statement about an optimum was asked for at a point that is not one."""
+
+
+class InterruptedWarning(MasgradWarning):
+    """A run was stopped by the user; what had been run is returned."""

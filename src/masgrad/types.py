@@ -1,0 +1,32 @@
+"""The vocabulary of shapes, and the one place that asks which array library a value belongs to.
+
+Letters in shapes: `N` rows, `n` rows of a batch, `p` parameters, `K` chains. Inside the engine
+the chain axis is last, so that one instruction advances neighbouring chains.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""A NumPy or JAX array."""
+
+Rows: TypeAlias = Any
+"""Observations: an array or a pytree of arrays that share their leading axis."""
+
+StepSize: TypeAlias = float | Callable[[Array], Array]
+"""A constant step, or a schedule of the (traced) step number, which starts at 0."""
+
+RootKind: TypeAlias = Literal["symmetric", "diagonal", "low_rank"]
+Part: TypeAlias = Literal["mean", "cov", "hessian"]
+
+
+def namespace(x: Array) -> ModuleType:
+    """NumPy for what NumPy made, `jax.numpy` for everything else (traced values included)."""
+    if isinstance(x, np.ndarray | np.generic | float | int):
+        return np
+    import jax.numpy as jnp
+
+    return jnp
