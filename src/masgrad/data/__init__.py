@@ -1,0 +1,1 @@
+"""Observations: tables of rows in memory, and simulators that make fresh ones."""
