@@ -1,0 +1,139 @@
+"""A model is a loss for one observation; everything else follows by automatic differentiation.
+
+A new model needs `loss(theta, z)`, `dim(rows)` and `rows(data)`. The public methods (`risk`,
+`gradients`, `hessian`) take whole data sets and return NumPy. The engine's methods are traced:
+`shared_sums` adds gradients and their outer products over rows that all chains share, and
+`paired_gradients` gives the gradients of rows of which each chain has its own.
+"""
+
+import abc
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from masgrad.data.arrays import BLOCK, as_rows, blocks, count_rows, pad
+from masgrad.errors import InputError
+from masgrad.precision import float64
+from masgrad.types import Array, Rows
+
+
+class Sums(NamedTuple):
+    """Weighted sums over rows; the chain axis, where there is one, is last."""
+
+    gradient: Array
+    outer: Array | None
+
+
+class Model(eqx.Module):
+    """The loss of one observation, `loss(theta, z)`, with z one row of the data."""
+
+    row_axis: ClassVar[int] = 0
+
+    @abc.abstractmethod
+    def loss(self, theta: Array, z: Rows) -> Array:
+        """The loss of one row: a scalar."""
+
+    @abc.abstractmethod
+    def dim(self, rows: Rows) -> int:
+        """Number of parameters p, for these rows."""
+
+    def rows(self, data: Rows) -> Rows:
+        """Data as checked NumPy rows; models with requirements of their own override it."""
+        return as_rows(data)
+
+    def theta(self, theta: Array, rows: Rows) -> np.ndarray:
+        """One parameter vector, checked against the rows."""
+        p = self.dim(rows)
+        vector = np.asarray(theta, dtype=np.float64)
+        if vector.shape != (p,):
+            raise InputError(f"theta has shape {vector.shape}; this model and data need ({p},)")
+        if not np.isfinite(vector).all():
+            raise InputError(f"theta is {vector[~np.isfinite(vector)][0]} at a coordinate")
+        return vector
+
+    # What a user asks of a whole data set.
+
+    @float64
+    def risk(self, theta: Array, data: Rows) -> float:
+        """Mean loss over the data, L(theta).
+
+        Paper: population landscape L - the mean loss, here over the rows at hand
+        """
+        rows = self.rows(data)
+        theta = self.theta(theta, rows)
+        return sum(self.row_losses(theta, b).sum() for b in blocks(rows)) / count_rows(rows)
+
+    @float64
+    def gradients(self, theta: Array, data: Rows) -> np.ndarray:
+        """Gradient of every row's loss, (N, p)."""
+        rows = self.rows(data)
+        theta = self.theta(theta, rows)
+        return np.concatenate([self.row_gradients(theta, b) for b in blocks(rows)])
+
+    # Host methods on checked blocks; linear predictors override them with NumPy.
+
+    def row_losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        return _on_block(_losses, self, theta, rows)
+
+    def row_gradients(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        return _on_block(_gradients, self, theta, rows)
+
+    def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sum of the rows' Hessians, (p, p)."""
+        length = _block_length(rows)
+        weight = (np.arange(length) < count_rows(rows)).astype(float)
+        return np.asarray(_hessian(self, theta, pad(rows, length), weight))
+
+    # Traced methods of the engine.
+
+    def prepare(self, rows: Rows) -> Rows:
+        """What `shared_sums` wants precomputed from the rows, once a run; rows on `row_axis`."""
+        return rows
+
+    def row_size(self, rows: Rows) -> int:
+        """Numbers that `shared_sums` holds for one row and one chain; it sets the block size."""
+        return 2 * self.dim(rows)
+
+    def shared_sums(self, theta: Array, features: Rows, weight: Array, outer: bool) -> Sums:
+        """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K)."""
+
+        def one_chain(t):
+            G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features)
+            return Sums(weight @ G, (weight[:, None] * G).T @ G if outer else None)
+
+        return jax.vmap(one_chain, 1, -1)(theta)
+
+    def paired_gradients(self, theta: Array, rows: Rows) -> Array:
+        """Gradients of rows (n, K, ...) of which each chain has its own: (n, p, K)."""
+        of_rows = jax.vmap(jax.grad(self.loss), (None, 0))
+        return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
+
+
+def _block_length(rows: Rows) -> int:
+    """Blocks are padded to powers of two, so that other lengths do not compile again."""
+    return min(BLOCK, max(64, 1 << (count_rows(rows) - 1).bit_length()))
+
+
+def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarray:
+    padded = pad(rows, _block_length(rows))
+    return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
+
+
+@eqx.filter_jit
+def _losses(model: Model, theta: Array, rows: Rows) -> Array:
+    return jax.vmap(model.loss, (None, 0))(theta, rows)
+
+
+@eqx.filter_jit
+def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
+    return jax.vmap(jax.grad(model.loss), (None, 0))(theta, rows)
+
+
+@eqx.filter_jit
+def _hessian(model: Model, theta: Array, rows: Rows, weight: Array) -> Array:
+    def total(t):
+        return weight @ jax.vmap(model.loss, (None, 0))(t, rows)
+
+    return jax.hessian(total)(theta)
