@@ -1,0 +1,1 @@
+"""Mean, covariance and Hessian of the gradient, and the roots V of the covariance."""

@@ -1,0 +1,92 @@
+"""Eigenvalues and vectors of many small symmetric matrices, the chain axis last.
+
+LAPACK takes microseconds of overhead for each matrix, however small. For p <= 5 cyclic Jacobi
+rotations over all chains at once are up to nine times faster (measured on 2 cores with 100 chains:
+p = 2 5 against 44 us, p = 4 65 against 220, p = 5 166 against 243, p = 6 even) and as exact; past
+that LAPACK wins.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from masgrad.types import Array, namespace
+
+JACOBI_DIM = 5
+JACOBI_SWEEPS = 15
+
+
+def spectrum(S: Array) -> tuple[Array, Array]:
+    """Eigenvalues (p, ...) and vectors (p, p, ...) of symmetric S (p, p, ...); in no set order."""
+    xp = namespace(S)
+    if S.ndim == 2:
+        return xp.linalg.eigh(S)
+    if xp is jnp and len(S) <= JACOBI_DIM:
+        return _jacobi(S)
+    values, vectors = xp.linalg.eigh(xp.moveaxis(S, -1, 0))
+    return xp.moveaxis(values, 0, -1), xp.moveaxis(vectors, 0, -1)
+
+
+def _jacobi(S: Array) -> tuple[Array, Array]:
+    """Cyclic Jacobi with disjoint rotations side by side, until all chains are diagonal."""
+    p = len(S)
+    pairings = _pairings(p)
+
+    def off_diagonal(A):
+        A = jnp.abs(A)
+        off = (A * (1.0 - np.eye(p))[:, :, None]).max((0, 1))
+        return (off / jnp.maximum(A.max((0, 1)), np.finfo(float).tiny)).max()
+
+    def sweep(carry):
+        A, Q, count, _ = carry
+        for partner in pairings:
+            A, Q = _rotate(A, Q, partner)
+        return A, Q, count + 1, off_diagonal(A)
+
+    def unfinished(carry):
+        _, _, count, off = carry
+        return (count < JACOBI_SWEEPS) & (off > 1e-14)
+
+    Q = jnp.broadcast_to(jnp.eye(p)[:, :, None], S.shape)
+    A, Q, _, _ = jax.lax.while_loop(unfinished, sweep, (S, Q, 0, jnp.inf))
+    return jnp.stack([A[i, i] for i in range(p)]), Q
+
+
+def _pairings(p: int) -> list[np.ndarray]:
+    """A round-robin tournament: every pair of coordinates meets once; an odd one out sits still."""
+    even = p + p % 2
+    out = []
+    for rnd in range(even - 1):
+        partner = np.arange(even)
+        partner[even - 1], partner[rnd] = rnd, even - 1
+        for k in range(1, even // 2):
+            a, b = (rnd + k) % (even - 1), (rnd - k) % (even - 1)
+            partner[a], partner[b] = b, a
+        out.append(np.where(partner[:p] < p, partner[:p], np.arange(p)))
+    return out
+
+
+def _rotate(A: Array, Q: Array, partner: np.ndarray) -> tuple[Array, Array]:
+    """Annihilate A[i, partner[i]] for all i: rows and columns of A, and columns of Q, rotate."""
+    p = len(partner)
+    first = np.where(np.arange(p) < partner, 1.0, -1.0)[:, None]
+    apart = (partner != np.arange(p)).astype(float)[:, None]
+    own = jnp.stack([A[i, i] for i in range(p)])
+    other = jnp.stack([A[i, i] for i in partner])
+    # Both of a pair read the same entry: rounding makes A asymmetric, and two angles no rotation.
+    cross = apart * jnp.stack([A[min(i, j), max(i, j)] for i, j in enumerate(partner)])
+    gap = other - own
+    sign = jnp.where(gap == 0, first, jnp.sign(gap))  # antisymmetric in a pair, also for ties
+    hypotenuse = jnp.sqrt(gap * gap + 4 * cross * cross)
+    tangent = 2 * cross * sign / (jnp.abs(gap) + hypotenuse + np.finfo(float).tiny)
+    cosine = jax.lax.rsqrt(1 + tangent * tangent)
+    sine = tangent * cosine
+    A = cosine[:, None] * A - sine[:, None] * _take(A, partner, 0)
+    A = cosine[None] * A - sine[None] * _take(A, partner, 1)
+    Q = cosine[None] * Q - sine[None] * _take(Q, partner, 1)
+    return A, Q
+
+
+def _take(A: Array, index: np.ndarray, axis: int) -> Array:
+    """A[index] as stacked slices, which XLA vectorises over chains where a gather would not be."""
+    return jnp.stack([jax.lax.index_in_dim(A, i, axis, keepdims=False) for i in index], axis)
