@@ -1,0 +1,195 @@
+"""The adjustment slot: the matrix A(theta) that multiplies the gradient.
+
+    Identity          A = I                              SGD
+    PopulationRoot    A = V^-1 = Sigma^-1/2              MasGrad
+    BatchRoot         the same with V from this batch    MasGrad's plug-in
+    RunningRoot       the same with V from past batches
+    InverseFisher     A = (E g g')^-1                    natural gradient
+    InverseHistory    A = (sum of past g g')^-1/2        AdaGrad
+
+An adjustment is stateful: `init(theta)` makes its memory, `update` sees the step's point and drawn
+gradient and returns the new memory, the adjusted gradient and the number of floored directions.
+`matrix(moments)` is A at known moments, for laws and stability on the host.
+"""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from masgrad.covariance.moments import Moments
+from masgrad.covariance.root import LowRankRoot, SymmetricRoot, make_root
+from masgrad.errors import InputError
+from masgrad.kernels.field import Estimate
+from masgrad.kernels.gradient import Point
+from masgrad.types import Array, RootKind
+
+
+class Adjusted(eqx.Module):
+    """An adjusted gradient A g, the memory for the next step, and floored directions a chain."""
+
+    direction: Array
+    memory: Any
+    floored: Array | int = 0
+
+
+class Adjustment(eqx.Module):
+    """How a step rescales its gradient."""
+
+    needs_population: ClassVar[bool]
+
+    @property
+    def batch_part(self) -> str | None:
+        """What it needs of the drawn batch beyond its mean: "cov", "factor" or nothing."""
+        return None
+
+    def init(self, theta: Array) -> Any:
+        """Memory before the first step; theta is (p, K)."""
+        del theta
+
+    @abc.abstractmethod
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        """Adjust the drawn gradient."""
+
+    @abc.abstractmethod
+    def matrix(self, moments: Moments) -> np.ndarray:
+        """A (p, p) where the population's moments are these, once the memory has settled."""
+
+
+class Identity(Adjustment):
+    """A = I."""
+
+    needs_population = False
+
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        return Adjusted(drawn.mean, memory)
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        return np.eye(len(moments.mean))
+
+
+class PopulationRoot(Adjustment):
+    """A = V(theta)^-1 with V from all rows, at each chain's own theta.
+
+    Paper: MasGrad - the gradient adjusted by the inverse root of its covariance
+    """
+
+    kind: RootKind = eqx.field(static=True)
+    ridge: Array
+
+    needs_population = True
+
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        V = make_root(self.kind, point.population.cov, self.ridge)
+        return Adjusted(V.solve(drawn.mean), memory, V.floored)
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        return make_root(self.kind, moments.cov, self.ridge).solve(np.eye(len(moments.mean)))
+
+
+class BatchRoot(Adjustment):
+    """A = V_hat^-1 with V_hat from the very rows that gave the gradient (the paper's plug-in).
+
+    It solves E[V_hat^-1 b_hat] = 0, which is shifted from b = 0 by O(1/n) whatever the step.
+
+    Paper: plug-in direction - V_hat^-1 b_hat from one mini-batch
+    """
+
+    kind: RootKind = eqx.field(static=True)
+    ridge: Array
+
+    needs_population = False
+
+    @property
+    def batch_part(self) -> str:
+        return "factor" if self.kind == "low_rank" else "cov"
+
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        if drawn.factor is None:
+            V = make_root(self.kind, drawn.cov, self.ridge)
+        else:
+            V = LowRankRoot.of_factor(drawn.factor, self.ridge)
+        return Adjusted(V.solve(drawn.mean), memory, V.floored)
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        raise InputError(
+            "covariance='batch' has no A(theta): V_hat is random and correlated with the gradient; "
+            "use covariance='population' or 'running' for laws and stability"
+        )
+
+
+class RunningRoot(Adjustment):
+    """A = V_bar^-1 with V_bar^2 an average of the covariances of the batches *before* this one.
+
+    The average forgets: weight max(1 / (t + 1), `forget`) goes to the newest batch. The first step
+    has no past and uses its own batch.
+    """
+
+    kind: RootKind = eqx.field(static=True)
+    ridge: Array
+    forget: float = eqx.field(static=True, default=0.05)
+
+    needs_population = False
+
+    @property
+    def batch_part(self) -> str:
+        return "cov"
+
+    def init(self, theta: Array) -> Any:
+        p, K = theta.shape
+        return jnp.zeros((p, p, K)), jnp.asarray(0)
+
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        cov, t = memory
+        cov = jnp.where(t == 0, drawn.cov, cov)
+        V = make_root(self.kind, cov, self.ridge)
+        weight = jnp.maximum(1.0 / (t + 1), self.forget)
+        newest = cov + weight * (drawn.cov - cov)
+        return Adjusted(V.solve(drawn.mean), (newest, t + 1), V.floored)
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        return PopulationRoot(kind=self.kind, ridge=self.ridge).matrix(moments)
+
+
+class InverseFisher(Adjustment):
+    """A = I(theta)^-1 with the uncentred I = E[g g'] over all rows.
+
+    Paper: natural gradient - steepest descent in the Fisher metric
+    """
+
+    needs_population = True
+
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        V = SymmetricRoot.of(point.field.fisher(point.population))
+        return Adjusted(V.power(drawn.mean, -1.0), memory, V.floored)
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        return SymmetricRoot.of(moments.fisher).power(np.eye(len(moments.mean)), -1.0)
+
+
+class InverseHistory(Adjustment):
+    """A = G_t^-1/2 with G_t the sum of g g' up to and including this step's gradient.
+
+    Paper: AdaGrad - the history of gradients, whole or its diagonal
+    """
+
+    diagonal: bool = eqx.field(static=True)
+
+    needs_population = False
+
+    def init(self, theta: Array) -> Any:
+        p, K = theta.shape
+        return jnp.zeros((p, K) if self.diagonal else (p, p, K))
+
+    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
+        g = drawn.mean
+        if self.diagonal:
+            G = memory + g * g
+            return Adjusted(jnp.where(G > 0, g / jnp.sqrt(jnp.where(G > 0, G, 1.0)), 0.0), G)
+        G = memory + g[:, None] * g[None]
+        return Adjusted(SymmetricRoot.of(G).solve(g), G)
+
+    def matrix(self, moments: Moments) -> np.ndarray:
+        raise InputError("AdaGrad's step shrinks with its history: it has no stationary A")

@@ -1,0 +1,166 @@
+"""A field is a model over data, as a kernel sees it.
+
+    draw(key, theta)   a sampled gradient: the mean over n rows, one sample a chain
+    moments(theta)     b(theta) and Sigma(theta) over all rows (the population)
+
+theta is (p, K), the chain axis last. Sums over all rows run in blocks with a traced number of
+them, so that nothing of size (chains, N, p) is ever formed.
+"""
+
+import math
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from masgrad.data.arrays import Table
+from masgrad.data.simulate import Simulator
+from masgrad.models.model import Model, Sums
+from masgrad.types import Array, Rows
+
+BLOCK_NUMBERS = 2**16
+"""Numbers that one block of a sum over all rows may hold: half a megabyte."""
+
+DRAW_NUMBERS = 2**22
+"""Numbers that the gradients of one draw may hold at a time."""
+
+
+class Estimate(eqx.Module):
+    """Mean (p, K) of the gradient, and its covariance (p, p, K) or a factor of it, if asked for.
+
+    `factor` is (n, p, K) with factor' factor = cov.
+    """
+
+    mean: Array
+    cov: Array = None
+    factor: Array = None
+
+
+class Field(eqx.Module):
+    """A model, the rows to draw from, and the population they stand for.
+
+    Args:
+        model: the loss.
+        source: where `draw` takes its rows.
+        population: rows that b and Sigma are computed over, or a function of one theta.
+        features: what the model prepared from the population's rows.
+        batch_size: n, or None for all rows (no sampling).
+        replace: whether the rows of one batch are drawn with replacement.
+    """
+
+    model: Model
+    source: Table | Simulator
+    population: Table | Callable[[Array], tuple[Array, Array]]
+    features: Rows
+    batch_size: int | None = eqx.field(static=True)
+    replace: bool = eqx.field(static=True, default=True)
+
+    @property
+    def noise(self) -> Array | float:
+        """Variance of a drawn mean in units of Sigma: 1/n, or (1/n - 1/N) without replacement."""
+        if self.batch_size is None:
+            return 0.0
+        if self.replace or isinstance(self.source, Simulator):
+            return 1.0 / self.batch_size
+        return 1.0 / self.batch_size - 1.0 / self.source.count
+
+    def draw(self, key: Array, theta: Array, cov: bool = False, factor: bool = False) -> Estimate:
+        """Mean gradient of a batch for each chain, with the batch's own covariance if asked.
+
+        Paper: mini-batch gradient - the empirical expectation over n sampled rows
+        """
+        assert self.batch_size is not None
+        size = max(1, DRAW_NUMBERS // theta.size)
+        if size < self.batch_size and self.replace and not factor:
+            return _estimate(self._chunked_sums(key, theta, size, cov), self.batch_size)
+        G = self._gradients(key, theta, self.batch_size)
+        mean = G.mean(0)
+        scaled = (G - mean) / math.sqrt(max(self.batch_size - 1, 1))
+        return Estimate(
+            mean,
+            jnp.einsum("nik,njk->ijk", scaled, scaled) if cov else None,
+            scaled if factor else None,
+        )
+
+    def _gradients(self, key: Array, theta: Array, n: int) -> Array:
+        if isinstance(self.source, Simulator):
+            rows = self.source.draw(key, n, theta.shape[1])
+        else:
+            rows = self.source.draw(key, n, theta.shape[1], self.replace)
+        return self.model.paired_gradients(theta, rows)
+
+    def _chunked_sums(self, key: Array, theta: Array, size: int, outer: bool) -> Sums:
+        """A large batch in equal chunks; the last one is cut by weights."""
+        n = self.batch_size or 0
+
+        def chunk(i: Array) -> Sums:
+            G = self._gradients(jax.random.fold_in(key, i), theta, size)
+            G = G * (i * size + jnp.arange(size) < n)[:, None, None]
+            return Sums(G.sum(0), jnp.einsum("nik,njk->ijk", G, G) if outer else None)
+
+        return _accumulate(chunk, -(-n // size), theta, outer)
+
+    def moments(self, theta: Array, cov: bool = True) -> Estimate:
+        """b, and Sigma with divisor N - 1 if asked, at every chain's own theta.
+
+        Paper: bootstrap from the empirical population - V from all rows at hand
+        """
+        table = self.population
+        if not isinstance(table, Table):
+            return Estimate(*jax.vmap(table, 1, -1)(theta))
+        size = _block_size(self.model.row_size(table.rows) * theta.shape[1], table.capacity)
+
+        def block(i: Array | int) -> Sums:
+            features, weight = table.block(i, size, self.features, self.model.row_axis)
+            return self.model.shared_sums(theta, features, weight, cov)
+
+        one = size == table.capacity
+        sums = block(0) if one else _accumulate(block, table.number_of_blocks(size), theta, cov)
+        return _estimate(sums, table.count)
+
+    def fisher(self, population: Estimate) -> Array:
+        """Uncentred E[g g'] of the population, divisor N."""
+        b, cov = population.mean, population.cov
+        N = self.population.count if isinstance(self.population, Table) else jnp.inf
+        return cov * (1.0 - 1.0 / N) + b[:, None] * b[None]
+
+
+def make_field(
+    model: Model, data: Rows | Simulator, batch_size: int | None, replace: bool = True
+) -> Field:
+    """Checked data as a field; a simulator without moments gets a reference table."""
+    if isinstance(data, Simulator) and data.moments is not None:
+        return Field(model, data, data.moments, None, batch_size, replace)
+    rows = data.reference_rows() if isinstance(data, Simulator) else data
+    table = jax.tree.map(jnp.asarray, Table.pack(model.rows(rows)))
+    source = data if isinstance(data, Simulator) else table
+    return Field(model, source, table, _prepare(model, table.rows), batch_size, replace)
+
+
+@eqx.filter_jit
+def _prepare(model: Model, rows: Rows) -> Rows:
+    return model.prepare(rows)
+
+
+def _accumulate(part, count: Array | int, theta: Array, outer: bool) -> Sums:
+    """Sum `part(i)` over i < count, a traced number."""
+    p, K = theta.shape
+    zero = Sums(jnp.zeros((p, K)), jnp.zeros((p, p, K)) if outer else None)
+    add = lambda i, total: jax.tree.map(jnp.add, total, part(i))  # noqa: E731
+    return jax.lax.fori_loop(0, count, add, zero)
+
+
+def _estimate(sums: Sums, count: Array | int) -> Estimate:
+    """Mean and covariance (divisor count - 1) from uncentred sums."""
+    mean = sums.gradient / count
+    if sums.outer is None:
+        return Estimate(mean)
+    centred = sums.outer - count * mean[:, None] * mean[None]
+    return Estimate(mean, centred / (count - 1))
+
+
+def _block_size(numbers_per_row: int, capacity: int) -> int:
+    """Rows of a block: a power of two, so that it divides the capacity."""
+    wanted = max(BLOCK_NUMBERS // numbers_per_row, 16)
+    return min(1 << (wanted.bit_length() - 1), 4096, capacity)

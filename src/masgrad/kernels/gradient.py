@@ -1,0 +1,75 @@
+"""The gradient slot: a sample of rows, or the Gaussian that the central limit theorem puts there.
+
+    Sampled    mean of n rows' gradients                  the data chain
+    Gaussian   b(theta) + V(theta) z / sqrt(n), z ~ N(0, I)     its diffusion
+
+The two agree in mean and covariance, and with eta / sqrt(n) = sqrt(2 eta / beta), beta = 2n / eta.
+"""
+
+import abc
+from functools import cached_property
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from masgrad.covariance.root import SymmetricRoot
+from masgrad.kernels.field import Estimate, Field
+from masgrad.types import Array
+
+
+class Point:
+    """One step's theta on its field: the population's moments there, computed once when asked.
+
+    It lives during the tracing of one step and is never carried.
+    """
+
+    def __init__(self, field: Field, theta: Array, cov: bool):
+        self.field, self.theta, self._cov = field, theta, cov
+
+    @cached_property
+    def population(self) -> Estimate:
+        return self.field.moments(self.theta, self._cov)
+
+    @cached_property
+    def root(self) -> SymmetricRoot:
+        """The symmetric root of the population's covariance, without ridge."""
+        return SymmetricRoot.of(self.population.cov)
+
+
+class Gradient(eqx.Module):
+    """How a step gets its gradient."""
+
+    needs_population: ClassVar[bool]
+
+    @abc.abstractmethod
+    def __call__(self, key: Array, point: Point, cov: bool, factor: bool) -> Estimate:
+        """A gradient for each chain, with its batch's covariance or factor if asked."""
+
+
+class Sampled(Gradient):
+    """The mean over a batch of rows; with no batch size, over all rows."""
+
+    needs_population = False
+
+    def __call__(self, key: Array, point: Point, cov: bool, factor: bool) -> Estimate:
+        if point.field.batch_size is None:
+            return point.population
+        return point.field.draw(key, point.theta, cov, factor)
+
+
+class Gaussian(Gradient):
+    """b + V z / sqrt(n); the batch covariance is replaced by its expectation Sigma.
+
+    Paper: discretised diffusion - the Gaussian that stands for the sampled gradient
+    """
+
+    needs_population = True
+
+    def __call__(self, key: Array, point: Point, cov: bool, factor: bool) -> Estimate:
+        del cov, factor
+        b = point.population.mean
+        z = jax.random.normal(key, b.shape)
+        g = b + jnp.sqrt(point.field.noise) * point.root.mv(z)
+        return Estimate(g, point.population.cov)

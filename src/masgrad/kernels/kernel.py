@@ -1,0 +1,56 @@
+"""A kernel is one update with its slots filled: theta' = theta - eta A(theta) g.
+
+`init(theta)` makes the state, `step(key, state, field)` advances all chains by one step. Both are
+traced, and the state is all that is carried: another object with these two methods runs as well.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from masgrad.kernels.adjustment import Adjustment
+from masgrad.kernels.field import Field
+from masgrad.kernels.gradient import Gradient, Point, Sampled
+from masgrad.types import Array, StepSize
+
+
+class State(eqx.Module):
+    """Step number t, theta (p, K), the adjustment's memory, and steps floored (K,)."""
+
+    t: Array
+    theta: Array
+    memory: Any
+    floored: Array
+
+
+class Kernel(eqx.Module):
+    """One update with three slots: step size, adjustment and gradient.
+
+    Paper: MasGrad - one body of code for every process, chosen by its slots
+    """
+
+    step_size: StepSize
+    adjustment: Adjustment
+    gradient: Gradient = Sampled()
+
+    def init(self, theta: Array) -> State:
+        """State at t = 0 for theta (p, K)."""
+        return State(
+            jnp.asarray(0), theta, self.adjustment.init(theta), jnp.zeros(theta.shape[1], int)
+        )
+
+    def step(self, key: Array, state: State, field: Field) -> State:
+        """The next state of every chain."""
+        cov = self.adjustment.needs_population or self.gradient.needs_population
+        part = self.adjustment.batch_part
+        point = Point(field, state.theta, cov or (part is not None and field.batch_size is None))
+        drawn = self.gradient(key, point, part == "cov", part == "factor")
+        adjusted = self.adjustment.update(state.memory, point, drawn)
+        theta = state.theta - self.step_at(state.t) * adjusted.direction
+        floored = state.floored + (adjusted.floored > 0)
+        return State(state.t + 1, theta, adjusted.memory, floored)
+
+    def step_at(self, t: Array) -> Array:
+        """eta at step t."""
+        return self.step_size(t) if callable(self.step_size) else self.step_size
