@@ -1,0 +1,1 @@
+"""Many chains of one kernel, advanced together, and what they left behind."""

@@ -1,0 +1,119 @@
+"""What `run` checks before it starts: an error now is kinder than a NaN later."""
+
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+
+from masgrad.covariance.moments import row_moments
+from masgrad.data.arrays import count_rows
+from masgrad.data.simulate import Simulator
+from masgrad.errors import InputError, InputTypeError, StepSizeWarning
+from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
+from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.stability import linearise, minimise
+from masgrad.models.glm import GLM
+from masgrad.models.model import Model
+from masgrad.types import Array, Rows
+
+STABILITY_DIM = 500
+STABILITY_ROWS = 4096
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number that is at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputTypeError(f"{name}={value!r}; a whole number is needed")
+    if value < least:
+        raise InputError(f"{name}={value}; at least {least} is needed")
+    return int(value)
+
+
+def check_objects(kernel: Any, model: Any) -> None:
+    """A kernel and a model, in that order."""
+    if not (hasattr(kernel, "init") and hasattr(kernel, "step")):
+        raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    if not isinstance(model, Model):
+        raise InputTypeError(f"model={model!r}; a model such as mg.Logistic() is needed")
+
+
+def sample_rows(model: Model, data: Rows | Simulator) -> Rows:
+    """Checked rows: all of a table, a few of a simulator's."""
+    if isinstance(data, Simulator):
+        return model.rows(jax.tree.map(np.asarray, data.sample(jax.random.key(1), 64)))
+    return model.rows(data)
+
+
+def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
+    """theta0 as (p, K): one start for all chains, or one for each."""
+    p = model.dim(rows)
+    theta = np.asarray(theta0, np.float64)
+    if theta.shape == (p,):
+        theta = np.broadcast_to(theta, (chains, p))
+    if theta.shape != (chains, p):
+        raise InputError(
+            f"theta0 has shape {np.shape(theta0)}; this model and data need ({p},), or "
+            f"({chains}, {p}) for one start a chain"
+        )
+    if not np.isfinite(theta).all():
+        raise InputError("theta0 holds a number that is not finite")
+    return np.ascontiguousarray(theta.T)
+
+
+def check_batch(kernel: Kernel, n: int | None, p: int, rows: int | None, replace: bool) -> None:
+    """A batch that the kernel and the data can give; `rows` is None for a simulator."""
+    if n is None:
+        if rows is None:
+            raise InputError("batch_size=None means all rows, and a simulator has no end of them")
+        return
+    check_count("batch_size", n)
+    if not replace and rows is not None and n > rows:
+        raise InputError(
+            f"batch_size={n} without replacement from {rows} rows; use at most {rows}, or "
+            "replace=True"
+        )
+    adjustment = getattr(kernel, "adjustment", None)
+    if isinstance(adjustment, BatchRoot | RunningRoot):
+        check_count("batch_size (for a covariance from batches)", n, 2)
+        if n <= p and adjustment.kind != "diagonal" and adjustment.ridge == 0:
+            raise InputError(
+                f"batch_size={n} gives a singular covariance of {p} parameters; use more than {p} "
+                "rows a batch, ridge > 0 (with root='low_rank' when p is large), or "
+                "covariance='population'"
+            )
+
+
+def check_loss(model: Model, theta: np.ndarray, rows: Rows) -> None:
+    """The loss and its gradient are finite where the first chain starts."""
+    losses = model.row_losses(theta, rows)
+    if not np.isfinite(losses).all():
+        row = int(np.argmin(np.isfinite(losses)))
+        raise InputError(
+            f"the loss is {losses[row]} at theta0 for row {row}; start where it is finite"
+        )
+
+
+def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
+    """Warn of a constant step that does not contract at the optimum of a linear predictor."""
+    if not isinstance(model, GLM) or not isinstance(kernel, Kernel) or callable(kernel.step_size):
+        return
+    if isinstance(kernel.adjustment, BatchRoot | InverseHistory):
+        return
+    if model.dim(rows) > STABILITY_DIM:
+        return
+    stride = -(-count_rows(rows) // STABILITY_ROWS)
+    rows = jax.tree.map(lambda a: a[::stride], rows)
+    optimum = minimise(model, rows)
+    if optimum is None:
+        return
+    linear = linearise(kernel, row_moments(model, optimum, rows))
+    eta = float(kernel.step_size)  # type: ignore[arg-type]
+    radius, longest = linear.radius(eta), linear.longest_step()
+    if radius > 1:
+        warnings.warn(
+            f"step_size={eta:g} makes I - eta A H unstable at the optimum (spectral radius "
+            f"{radius:.3g}); use a step below {longest:.3g}",
+            StepSizeWarning,
+            stacklevel=4,
+        )

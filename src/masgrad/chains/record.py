@@ -1,0 +1,88 @@
+"""Recorders take chunks of records, (records, p, K), off the engine and keep what is wanted."""
+
+import abc
+
+import numpy as np
+
+from masgrad.chains.trace import SUMMARY_LEVELS, Summary, Trace, covariance
+from masgrad.types import Array
+
+
+class Recorder(abc.ABC):
+    """Takes records in order and watches for chains that leave the finite numbers."""
+
+    def __init__(self, chains: int):
+        self.chains = chains
+        self.steps: list[int] = []
+        self.diverged: dict[int, int] = {}
+
+    def add(self, steps: np.ndarray, paths: np.ndarray) -> None:
+        """Records at these steps, paths (records, p, K)."""
+        self.steps.extend(int(s) for s in steps)
+        lost: Array = ~np.isfinite(paths).all(1)
+        for chain in np.flatnonzero(lost.any(0)):
+            self.diverged.setdefault(int(chain), int(steps[np.argmax(lost[:, chain])]))
+        self.keep(paths, lost)
+
+    @abc.abstractmethod
+    def keep(self, paths: np.ndarray, lost: np.ndarray) -> None: ...
+
+    @abc.abstractmethod
+    def result(self, floored: np.ndarray) -> Trace | Summary: ...
+
+
+class Paths(Recorder):
+    """Keeps everything."""
+
+    def __init__(self, chains: int, records: int, p: int):
+        super().__init__(chains)
+        self.theta = np.empty((chains, records, p))
+        self.filled = 0
+
+    def keep(self, paths: np.ndarray, lost: np.ndarray) -> None:
+        stop = self.filled + len(paths)
+        self.theta[:, self.filled : stop] = np.moveaxis(paths, -1, 0)
+        self.filled = stop
+
+    def result(self, floored: np.ndarray) -> Trace:
+        theta = self.theta[:, : self.filled]
+        return Trace(theta, np.array(self.steps), self.diverged, floored)
+
+
+class Summaries(Recorder):
+    """Keeps mean, covariance and quantiles over the chains that are finite at each record."""
+
+    def __init__(self, chains: int):
+        super().__init__(chains)
+        self.means: list[np.ndarray] = []
+        self.covs: list[np.ndarray] = []
+        self.quantiles: list[np.ndarray] = []
+        self.last = np.empty(0)
+
+    def keep(self, paths: np.ndarray, lost: np.ndarray) -> None:
+        self.last = paths[-1].T
+        if not self.diverged:
+            return self._summarise(paths)
+        gone = np.zeros(self.chains, bool)
+        for record, missing in zip(paths, lost, strict=True):
+            gone |= missing
+            self._summarise(record[None][..., ~gone])
+        return None
+
+    def _summarise(self, paths: np.ndarray) -> None:
+        tails = [(1 + sign * level) / 2 for level in SUMMARY_LEVELS for sign in (-1, 1)]
+        self.means.append(paths.mean(-1))
+        self.covs.append(covariance(paths))
+        self.quantiles.append(np.quantile(paths, tails, axis=-1))
+
+    def result(self, floored: np.ndarray) -> Summary:
+        bands = np.concatenate(self.quantiles, axis=1)
+        return Summary(
+            np.array(self.steps),
+            self.last,
+            np.concatenate(self.means),
+            np.concatenate(self.covs),
+            {level: bands[2 * i : 2 * i + 2] for i, level in enumerate(SUMMARY_LEVELS)},
+            self.diverged,
+            floored,
+        )

@@ -1,0 +1,189 @@
+"""`run`: many chains of one kernel side by side, compiled once, recorded in chunks.
+
+One compiled function advances all chains by a *traced* number of records, so that neither another
+number of steps nor another N compiles again. The host asks for chunks of about a tenth of a second:
+often enough for a progress bar and for Ctrl-C, which returns what has been run. Step t uses the key
+fold_in(seed, t), so chunks do not change a path.
+"""
+
+import time
+import warnings
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from masgrad.chains import door
+from masgrad.chains.progress import Progress
+from masgrad.chains.record import Paths, Recorder, Summaries
+from masgrad.chains.trace import Summary, Trace
+from masgrad.data.arrays import count_rows
+from masgrad.data.simulate import Simulator
+from masgrad.errors import DivergenceWarning, InputError, InterruptedWarning, SingularWarning
+from masgrad.kernels.field import Field, make_field
+from masgrad.kernels.kernel import Kernel, State
+from masgrad.models.model import Model
+from masgrad.precision import float64
+from masgrad.types import Array, Rows
+
+BUFFER_NUMBERS = 2**21
+CHUNK_SECONDS = 0.1
+PATH_BYTES = 8 * 2**30
+
+
+@float64
+def run(
+    kernel: Kernel,
+    model: Model,
+    data: Rows | Simulator,
+    theta0: Array,
+    steps: int = 100,
+    batch_size: int | None = 25,
+    chains: int = 100,
+    seed: int = 0,
+    *,
+    replace: bool = True,
+    thin: int = 1,
+    keep: Literal["paths", "summary"] = "paths",
+    progress: bool | None = None,
+) -> Trace | Summary:
+    """Run many chains of a kernel and record their paths.
+
+    Paper: numerical experiments - independent chains of one process from the same start
+
+    Args:
+        kernel: `mg.sgd`, `mg.masgrad`, ..., or the `mg.diffusion` of one.
+        model: the loss.
+        data: (X, y) for regressions, else an array or pytree; or a `mg.Simulator`.
+        theta0: one start (p,), or one for each chain (chains, p).
+        steps: number of updates.
+        batch_size: rows drawn for each update; None takes all rows, the deterministic update.
+        chains: number of chains.
+        seed: the same seed gives the same paths.
+        replace: draw the rows of a batch with replacement (the paper's bootstrap).
+        thin: record every `thin`-th step.
+        keep: "paths", or "summary" for mean, covariance and quantiles over chains only.
+        progress: a bar after two seconds; None shows it on a terminal.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 2))
+        >>> y = rng.binomial(1, 1 / (1 + np.exp(-X.sum(1))))
+        >>> tr = mg.run(mg.masgrad(0.2), mg.Logistic(), (X, y), np.zeros(2), steps=50)
+        >>> tr.theta.shape
+        (100, 51, 2)
+    """
+    door.check_objects(kernel, model)
+    steps, chains = door.check_count("steps", steps), door.check_count("chains", chains)
+    thin = door.check_count("thin", thin)
+    rows = door.sample_rows(model, data)
+    theta = door.starts(model, theta0, rows, chains)
+    known = None if isinstance(data, Simulator) else count_rows(rows)
+    door.check_batch(kernel, batch_size, len(theta), known, replace)
+    door.check_loss(model, theta[:, 0], rows)
+    if known is not None:
+        door.warn_unstable(kernel, model, rows)
+    recorder = _recorder(keep, chains, steps // thin + 1, len(theta))
+    field = make_field(model, data if known is None else rows, batch_size, replace)
+    state = _drive(kernel, field, theta, steps // thin, thin, seed, recorder, progress)
+    floored = np.asarray(state.floored) if isinstance(state, State) else np.zeros(chains, int)
+    _report(recorder, floored, steps)
+    return recorder.result(floored)
+
+
+def _recorder(keep: str, chains: int, records: int, p: int) -> Recorder:
+    if keep == "summary":
+        door.check_count("chains (for a summary over chains)", chains, 2)
+        return Summaries(chains)
+    if keep != "paths":
+        raise InputError(f"keep={keep!r}; use 'paths' or 'summary'")
+    size = chains * records * p * 8
+    if size > PATH_BYTES:
+        raise InputError(
+            f"the paths would take {size / 2**30:.0f} GiB; use thin= to record fewer steps, or "
+            "keep='summary'"
+        )
+    return Paths(chains, records, p)
+
+
+def _drive(
+    kernel: Kernel,
+    field: Field,
+    theta: np.ndarray,
+    records: int,
+    thin: int,
+    seed: int,
+    recorder: Recorder,
+    progress: bool | None,
+) -> State:
+    """Ask the compiled chains for chunks of records until all are there."""
+    key = jax.random.key(seed)
+    state = kernel.init(jnp.asarray(theta))
+    recorder.add(np.array([0]), theta[None])
+    buffer = jnp.zeros((int(np.clip(BUFFER_NUMBERS // theta.size, 1, 256)), *theta.shape))
+    done, chunk = 0, 16
+    with Progress(records * thin, progress) as bar:
+        try:
+            while done < records:
+                count = min(chunk, len(buffer), records - done)
+                start = time.perf_counter()
+                state, paths = _advance(
+                    kernel, field, state, key, buffer, np.asarray(count), np.asarray(thin)
+                )
+                paths = np.asarray(paths)[:count]
+                chunk = _next_chunk(count, time.perf_counter() - start)
+                recorder.add((done + 1 + np.arange(count)) * thin, paths)
+                done += count
+                bar.update(done * thin)
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"stopped at step {done * thin} of {records * thin}; the result holds what was run",
+                InterruptedWarning,
+                stacklevel=4,
+            )
+    return state
+
+
+def _next_chunk(count: int, seconds: float) -> int:
+    """Records that would take CHUNK_SECONDS, at most four times as many as before."""
+    return max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-9))))
+
+
+@eqx.filter_jit
+def _advance(
+    kernel: Kernel, field: Field, state: State, key: Array, buffer: Array, count: Array, thin: Array
+) -> tuple[State, Array]:
+    """`count` records of `thin` steps each, written into a buffer (records, p, K)."""
+
+    def step(_, state):
+        return kernel.step(jax.random.fold_in(key, state.t), state, field)
+
+    def record(i, carry):
+        state, out = carry
+        state = jax.lax.fori_loop(0, thin, step, state)
+        return state, out.at[i].set(state.theta)
+
+    return jax.lax.fori_loop(0, count, record, (state, buffer))
+
+
+def _report(recorder: Recorder, floored: np.ndarray, steps: int) -> None:
+    """Say aloud what happened to chains on the way."""
+    if recorder.diverged:
+        chain, step = min(recorder.diverged.items(), key=lambda item: item[1])
+        warnings.warn(
+            f"{len(recorder.diverged)} of {recorder.chains} chains left the finite numbers (chain "
+            f"{chain} first, by step {step}); they are not averaged in: see .diverged; use a "
+            "smaller step_size",
+            DivergenceWarning,
+            stacklevel=4,
+        )
+    if floored.any():
+        warnings.warn(
+            f"the covariance was singular at up to {floored.max()} of {steps} steps of a chain and "
+            "met a floor: see .floored; pass ridge= to choose the regularisation yourself",
+            SingularWarning,
+            stacklevel=4,
+        )
