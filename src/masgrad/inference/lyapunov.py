@@ -1,0 +1,71 @@
+"""The stationary law of a chain near an optimum: a discrete Lyapunov equation.
+
+    S = (I - eta A H) S (I - eta A H)' + (eta^2 / n) A Sigma A'
+
+For MasGrad A = V^-1, so A Sigma A' = I. It is the covariance of the *iterate*, to leading order in
+eta / n, and holds for the data chain and its diffusion alike. In a well-specified model it is about
+(eta / 2n) F^-1/2, not the F^-1 / N of an estimate.
+"""
+
+import warnings
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+
+from masgrad.covariance.moments import moments
+from masgrad.errors import InputError, StationarityWarning
+from masgrad.inference.law import Law
+from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.stability import linearise
+from masgrad.models.model import Model
+from masgrad.types import Array, Rows
+
+
+def stationary_law(model: Model, data: Rows, theta: Array, kernel: Kernel, batch_size: int) -> Law:
+    """Where a chain of this kernel fluctuates around the optimum theta, once it has arrived.
+
+    Paper: stationary law - the linearised diffusion is Ornstein-Uhlenbeck near an optimum
+
+    Args:
+        model: the loss.
+        data: the rows that the chain draws from, with replacement.
+        theta: an optimum of the mean loss over these rows.
+        kernel: `sgd`, `masgrad`, `natural_gradient` or a diffusion of one, with a constant step.
+        batch_size: n.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> z = np.array([-1.0, 1.0])
+        >>> law = mg.stationary_law(mg.GaussianMixture(1, 1.0), z, [0.0], mg.sgd(0.1), 10)
+        >>> law.target
+        'iterate'
+    """
+    if batch_size is None or batch_size < 1:
+        raise InputError(f"batch_size={batch_size}; a chain without sampling has no spread")
+    if callable(kernel.step_size):
+        raise InputError("a step-size schedule has no stationary law; use a constant step")
+    eta = float(kernel.step_size)
+    m = moments(model, theta, data)
+    linear = linearise(kernel, m)
+    if linear.radius(eta) >= 1:
+        raise InputError(
+            f"step_size={eta:g} makes I - eta A H unstable at this theta (spectral radius "
+            f"{linear.radius(eta):.3g}); use a step below {linear.longest_step():.3g}"
+        )
+    contraction = np.eye(len(m.mean)) - eta * linear.drift
+    S = solve_discrete_lyapunov(contraction, eta**2 / batch_size * linear.noise)
+    law = Law(np.asarray(theta, float), (S + S.T) / 2, "iterate", "leading order in eta/n")
+    _warn_off_optimum(m.mean, m.hessian, law)
+    return law
+
+
+def _warn_off_optimum(b: np.ndarray, H: np.ndarray, law: Law) -> None:
+    """A Newton step that is long beside the law's spread means that theta is not the optimum."""
+    distance = np.abs(np.linalg.solve(H, b)) / law.sd
+    if distance.max() > 0.1:
+        warnings.warn(
+            f"theta is about {distance.max():.2g} standard deviations of the law away from a "
+            "stationary point of the mean loss; give the optimum of these rows",
+            StationarityWarning,
+            stacklevel=3,
+        )

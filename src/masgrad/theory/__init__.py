@@ -1,0 +1,1 @@
+"""Numbers from the theorems, and the distances they are about."""
