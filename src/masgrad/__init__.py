@@ -1,0 +1,43 @@
+"""masgrad: statistical inference by moment-adjusted stochastic gradients.
+
+Public names resolve on first use (PEP 562), so that `import masgrad` stays light; the types of
+all of them are in `__init__.pyi`.
+"""
+
+import importlib
+
+from masgrad.version import __version__
+
+_HOMES = {
+    "masgrad.models.glm": ("GLM", "Linear", "Logistic", "Poisson"),
+    "masgrad.models.mixture": ("GaussianMixture",),
+    "masgrad.models.network": ("ReluNetwork",),
+    "masgrad.models.trace": ("TraceRegression",),
+    "masgrad.models.custom": ("CustomLoss",),
+    "masgrad.data.simulate": ("Simulator",),
+    "masgrad.covariance.moments": ("Moments", "moments"),
+    "masgrad.kernels.methods": ("adagrad", "masgrad", "natural_gradient", "sgd"),
+    "masgrad.kernels.diffusion": ("diffusion",),
+    "masgrad.chains.run": ("run",),
+    "masgrad.chains.trace": ("Summary", "Trace"),
+    "masgrad.inference.law": ("Law",),
+    "masgrad.inference.lyapunov": ("stationary_law",),
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("errors", "theory")
+
+__all__ = ["__version__", *sorted(_NAMES), *_MODULES]  # pyright: ignore
+
+
+def __getattr__(name: str):
+    if name in _MODULES:
+        return importlib.import_module(f"masgrad.{name}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'masgrad' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_NAMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

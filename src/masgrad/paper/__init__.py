@@ -1,0 +1,1 @@
+"""The paper's numerical experiments, one a file."""
