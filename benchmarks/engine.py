@@ -1,0 +1,162 @@
+"""The engine against plain NumPy and against the products it cannot avoid.
+
+    python benchmarks/engine.py            prints a table and writes it to benchmarks/engine.md
+
+Each ratio compares two programs measured in turn in one process, the median of several rounds.
+"""
+
+import pathlib
+import time
+
+import numpy as np
+
+import masgrad as mg
+
+
+def logistic(rng, N, p):
+    X = rng.normal(size=(N, p))
+    w = rng.uniform(1, 2, p) * 2 / np.sqrt(p)
+    return X, (rng.random(N) < 1 / (1 + np.exp(-X @ w))).astype(float)
+
+
+def plain_numpy(data, steps=100, chains=100, n=25, eta=0.2, seed=0):
+    """MasGrad as one would write it in NumPy: vectorised over chains, gradients as (K, N, p)."""
+    X, y = data
+    N, p = X.shape
+    rng = np.random.default_rng(seed)
+    theta = np.zeros((chains, p))
+    path = [theta]
+    for _ in range(steps):
+        residual = 1 / (1 + np.exp(-theta @ X.T)) - y
+        G = residual[:, :, None] * X
+        centred = G - G.mean(1, keepdims=True)
+        cov = centred.transpose(0, 2, 1) @ centred / (N - 1)
+        index = rng.integers(0, N, (chains, n))
+        g = np.take_along_axis(G, index[:, :, None], 1).mean(1)
+        values, Q = np.linalg.eigh(cov)
+        along = np.einsum("kij,ki->kj", Q, g) / np.sqrt(values)
+        theta = theta - eta * np.einsum("kij,kj->ki", Q, along)
+        path.append(theta)
+    return np.stack(path, 1)
+
+
+def tuned_numpy(data, steps=100, chains=100, n=25, eta=0.2, seed=0):
+    """The same with the second moment as one product with the rows' outer products."""
+    X, y = data
+    N, p = X.shape
+    XX = (X[:, :, None] * X[:, None]).reshape(N, -1)
+    rng = np.random.default_rng(seed)
+    theta = np.zeros((chains, p))
+    path = [theta]
+    for _ in range(steps):
+        residual = 1 / (1 + np.exp(-theta @ X.T)) - y
+        b = residual @ X / N
+        second = (residual**2 @ XX).reshape(chains, p, p)
+        cov = (second - N * b[:, :, None] * b[:, None]) / (N - 1)
+        index = rng.integers(0, N, (chains, n))
+        g = (np.take_along_axis(residual, index, 1)[:, :, None] * X[index]).mean(1)
+        values, Q = np.linalg.eigh(cov)
+        along = np.einsum("kij,ki->kj", Q, g) / np.sqrt(values)
+        theta = theta - eta * np.einsum("kij,kj->ki", Q, along)
+        path.append(theta)
+    return np.stack(path, 1)
+
+
+def bare_products(X, chains, steps):
+    """X theta, X' r and X' diag(r^2) X for every chain, in BLAS, and nothing else."""
+    theta = np.full((X.shape[1], chains), 0.01)
+    for _ in range(steps):
+        eta = X @ theta
+        X.T @ eta
+        for _ in range(chains):
+            X.T @ X
+
+
+def in_turn(rounds, **programs):
+    """Median seconds of each program, measured in turn so that noise hits all alike."""
+    seconds = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, program in programs.items():
+            start = time.perf_counter()
+            program()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: float(np.median(s)) for name, s in seconds.items()}
+
+
+def paper_setting(rng, rounds=9):
+    data = logistic(rng, 500, 4)
+    kernel, model = mg.masgrad(0.2), mg.Logistic()
+
+    def masgrad():
+        return mg.run(kernel, model, data, np.zeros(4), steps=100, batch_size=25, chains=100)
+
+    start = time.perf_counter()
+    masgrad()
+    first = time.perf_counter() - start
+    t = in_turn(
+        rounds, masgrad=masgrad, plain=lambda: plain_numpy(data), tuned=lambda: tuned_numpy(data)
+    )
+    yield (
+        "logistic N=500 p=4 n=25, 100 chains x 100 steps: plain NumPy / masgrad",
+        (f"{t['plain'] / t['masgrad']:.1f} (bar 6, aim 8)"),
+    )
+    yield (
+        "the same: NumPy with one product for all covariances / masgrad",
+        (f"{t['tuned'] / t['masgrad']:.1f}"),
+    )
+    yield "the same: first call, compilation included", f"{first:.1f} s (bar 4)"
+
+
+def large_setting(rng, rounds=5, steps=10):
+    data = logistic(rng, 10_000, 50)
+    kernel, model = mg.masgrad(0.05), mg.Logistic()
+
+    def masgrad(steps=steps, chains=20):
+        return mg.run(kernel, model, data, np.zeros(50), steps=steps, chains=chains)
+
+    masgrad()
+    masgrad(0 + 1)
+    t = in_turn(
+        rounds,
+        masgrad=masgrad,
+        start=lambda: masgrad(1),
+        bare=lambda: bare_products(data[0], 20, steps - 1),
+    )
+    ratio = (t["masgrad"] - t["start"]) / t["bare"]
+    yield (
+        "logistic N=10,000 p=50, 20 chains: a step / its bare products in BLAS",
+        (f"{ratio:.2f} (bar 3)"),
+    )
+
+
+def scaling(rng, rounds=5):
+    data = logistic(rng, 500, 4)
+    kernel, model = mg.masgrad(0.2), mg.Logistic()
+
+    def masgrad(steps, chains):
+        return mg.run(kernel, model, data, np.zeros(4), steps=steps, chains=chains)
+
+    masgrad(10, 100), masgrad(10, 400)
+    t = in_turn(
+        rounds,
+        base=lambda: masgrad(250, 100),
+        steps=lambda: masgrad(1000, 100),
+        chains=lambda: masgrad(250, 400),
+    )
+    yield "4 times the steps take", f"{t['steps'] / t['base']:.1f} times as long"
+    yield "4 times the chains take", f"{t['chains'] / t['base']:.1f} times as long"
+
+
+def main():
+    rng = np.random.default_rng(0)
+    lines = ["# Engine benchmark", "", "Last run of `make bench` on 2 cores.", ""]
+    lines += ["| what | measured |", "|---|---|"]
+    for part in (paper_setting, large_setting, scaling):
+        for what, measured in part(rng):
+            lines.append(f"| {what} | {measured} |")
+            print(f"{what}: {measured}", flush=True)
+    pathlib.Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
