@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from masgrad.covariance.moments import row_moments
-from masgrad.data.arrays import count_rows
+from masgrad.data.arrays import BLOCK, blocks, count_rows
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StepSizeWarning
 from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
@@ -61,37 +61,49 @@ def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
     return np.ascontiguousarray(theta.T)
 
 
-def check_batch(kernel: Kernel, n: int | None, p: int, rows: int | None, replace: bool) -> None:
+def check_batch(
+    kernel: Kernel, n: int | None, p: int, rows: int | None, replace: bool
+) -> int | None:
     """A batch that the kernel and the data can give; `rows` is None for a simulator."""
     if n is None:
         if rows is None:
             raise InputError("batch_size=None means all rows, and a simulator has no end of them")
-        return
-    check_count("batch_size", n)
+        return None
+    n = check_count("batch_size", n)
     if not replace and rows is not None and n > rows:
         raise InputError(
             f"batch_size={n} without replacement from {rows} rows; use at most {rows}, or "
             "replace=True"
         )
+    _check_batch_covariance(kernel, n, p)
+    return n
+
+
+def _check_batch_covariance(kernel: Kernel, n: int, p: int) -> None:
     adjustment = getattr(kernel, "adjustment", None)
-    if isinstance(adjustment, BatchRoot | RunningRoot):
-        check_count("batch_size (for a covariance from batches)", n, 2)
-        if n <= p and adjustment.kind != "diagonal" and adjustment.ridge == 0:
-            raise InputError(
-                f"batch_size={n} gives a singular covariance of {p} parameters; use more than {p} "
-                "rows a batch, ridge > 0 (with root='low_rank' when p is large), or "
-                "covariance='population'"
-            )
+    if not isinstance(adjustment, BatchRoot | RunningRoot):
+        return
+    check_count("batch_size (for a covariance from batches)", n, 2)
+    if n <= p and adjustment.kind != "diagonal" and adjustment.ridge == 0:
+        raise InputError(
+            f"batch_size={n} gives a singular covariance of {p} parameters; use more than {p} "
+            "rows a batch, ridge > 0 (with root='low_rank' when p is large), or "
+            "covariance='population'"
+        )
 
 
 def check_loss(model: Model, theta: np.ndarray, rows: Rows) -> None:
     """The loss and its gradient are finite where the first chain starts."""
-    losses = model.row_losses(theta, rows)
-    if not np.isfinite(losses).all():
-        row = int(np.argmin(np.isfinite(losses)))
-        raise InputError(
-            f"the loss is {losses[row]} at theta0 for row {row}; start where it is finite"
-        )
+    for number, block in enumerate(blocks(rows)):
+        losses, gradients = model.row_losses(theta, block), model.row_gradients(theta, block)
+        for name, values in (("loss", losses), ("gradient", gradients)):
+            finite = np.isfinite(values.reshape(len(values), -1)).all(1)
+            if not finite.all():
+                row = int(np.argmin(finite))
+                raise InputError(
+                    f"the {name} is {values[row]} at theta0 for row {number * BLOCK + row}; start "
+                    "where it is finite, or change the loss or the row"
+                )
 
 
 def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
@@ -110,7 +122,7 @@ def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
     linear = linearise(kernel, row_moments(model, optimum, rows))
     eta = float(kernel.step_size)  # type: ignore[arg-type]
     radius, longest = linear.radius(eta), linear.longest_step()
-    if radius > 1:
+    if radius > 1 + 1e-9:
         warnings.warn(
             f"step_size={eta:g} makes I - eta A H unstable at the optimum (spectral radius "
             f"{radius:.3g}); use a step below {longest:.3g}",

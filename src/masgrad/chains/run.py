@@ -82,7 +82,7 @@ def run(
     rows = door.sample_rows(model, data)
     theta = door.starts(model, theta0, rows, chains)
     known = None if isinstance(data, Simulator) else count_rows(rows)
-    door.check_batch(kernel, batch_size, len(theta), known, replace)
+    batch_size = door.check_batch(kernel, batch_size, len(theta), known, replace)
     door.check_loss(model, theta[:, 0], rows)
     if known is not None:
         door.warn_unstable(kernel, model, rows)

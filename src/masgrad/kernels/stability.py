@@ -27,8 +27,12 @@ class Linearised:
         return float(np.abs(1.0 - eta * np.linalg.eigvals(self.drift)).max())
 
     def longest_step(self) -> float:
-        """The eta at which the spectral radius reaches 1; 0 where no step contracts."""
+        """The eta at which the spectral radius reaches 1; 0 where no step contracts.
+
+        Directions in which A H vanishes neither contract nor grow, and do not count.
+        """
         values = np.linalg.eigvals(self.drift)
+        values = values[np.abs(values) > 1e-9 * np.abs(values).max()]
         return float(max(0.0, (2.0 * values.real / np.abs(values) ** 2).min()))
 
 

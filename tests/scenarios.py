@@ -1,0 +1,117 @@
+"""Small problems with known answers, one function a problem."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import masgrad as mg
+
+
+def sigmoid(t):
+    return 1 / (1 + np.exp(-t))
+
+
+def regression(rng, family="gaussian", N=300, p=4, misspecified=False):
+    """Rows of a GLM; with `misspecified` the response has another mean and heavier noise."""
+    X = rng.normal(size=(N, p)) @ (np.eye(p) + 0.4 * rng.normal(size=(p, p)))
+    t = 0.5 * X @ np.linspace(0.5, 1.0, p) / np.sqrt(p)
+    t = t + 0.5 * np.sin(2 * X[:, 0]) if misspecified else t
+    if family == "gaussian":
+        return X, t + rng.normal(size=N)
+    if family == "bernoulli":
+        return X, (rng.random(N) < sigmoid(t)).astype(float)
+    return X, rng.poisson(np.exp(t)).astype(float)
+
+
+def all_models(rng):
+    """(name, model, data, theta) for every model of the library."""
+    for name in ("gaussian", "bernoulli", "poisson"):
+        data = regression(rng, name, misspecified=True)
+        yield name, mg.GLM(name), data, 0.3 * rng.normal(size=4)
+    yield "mixture", mg.GaussianMixture(3, 0.7), rng.normal(size=200), rng.normal(size=3)
+    X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
+    yield "network", mg.ReluNetwork(2, 3), (X, y), rng.normal(size=9)
+    X, y = rng.normal(size=(200, 2, 3)), rng.normal(size=200)
+    yield "trace", mg.TraceRegression(2, 3), (X, y), rng.normal(size=6)
+    rows = {"x": rng.normal(size=(200, 2)), "k": rng.integers(0, 2, 200)}
+    yield "custom", mg.CustomLoss(indexed_loss, 2), rows, rng.normal(size=2)
+
+
+def indexed_loss(theta, z):
+    """A loss on a row that is a dictionary with an integer in it."""
+    return jnp.logaddexp(0.0, (theta @ z["x"]) * (2 * z["k"] - 1)) + 0.1 * theta[z["k"]] ** 2
+
+
+def square(theta, z):
+    return 0.5 * jnp.sum((theta - z) ** 2)
+
+
+def mean_model(p):
+    """Loss 1/2 |theta - z|^2: b = theta - mean(z), V constant, the chain is an AR(1)."""
+    return mg.CustomLoss(square, p)
+
+
+def standardised(rng, N, p):
+    """Rows with sample mean 0 and sample covariance exactly I (divisor N - 1)."""
+    Z = rng.normal(size=(N, p))
+    Z = Z - Z.mean(0)
+    return Z @ np.linalg.inv(np.linalg.cholesky(np.cov(Z.T)).T)
+
+
+def skewed(key, n):
+    """Mean 0, variance 1, third cumulant 2."""
+    return jax.random.exponential(key, (n, 1)) - 1.0
+
+
+def symmetric(key, n):
+    """Mean 0, variance 1, third cumulant 0, fourth 3 (Laplace)."""
+    return jax.random.laplace(key, (n, 1)) / jnp.sqrt(2.0)
+
+
+def coin(key, n):
+    """Mean 0, variance 1, on two points only."""
+    return 2.0 * jax.random.bernoulli(key, 0.5, (n, 1)) - 1.0
+
+
+def unit_moments(theta):
+    """b and Sigma of `mean_model(1)` under any law with mean 0 and variance 1."""
+    return theta, jnp.eye(1)
+
+
+def gaussian_design(theta_star, sigma=1.0):
+    """Linear regression with x ~ N(0, I): simulator with b and Sigma in closed form.
+
+    With d = theta - theta*: b = d, Sigma = (|d|^2 + sigma^2) I + d d'.
+    """
+    theta_star = np.asarray(theta_star, float)
+    p = len(theta_star)
+
+    def sample(key, n):
+        kx, ke = jax.random.split(key)
+        X = jax.random.normal(kx, (n, p))
+        return X, X @ theta_star + sigma * jax.random.normal(ke, (n,))
+
+    def moments(theta):
+        d = theta - theta_star
+        return d, (d @ d + sigma**2) * jnp.eye(p) + jnp.outer(d, d)
+
+    return mg.Simulator(sample, moments)
+
+
+KERNELS = {
+    "sgd": mg.sgd(0.1),
+    "masgrad": mg.masgrad(0.1),
+    "diagonal": mg.masgrad(0.1, root="diagonal"),
+    "ridge": mg.masgrad(0.1, ridge=0.3),
+    "low_rank": mg.masgrad(0.1, root="low_rank", ridge=0.3),
+    "batch": mg.masgrad(0.1, covariance="batch"),
+    "batch_low_rank": mg.masgrad(0.1, covariance="batch", root="low_rank", ridge=0.3),
+    "running": mg.masgrad(0.1, covariance="running"),
+    "natural": mg.natural_gradient(0.1),
+    "adagrad": mg.adagrad(0.1),
+    "adagrad_full": mg.adagrad(0.1, diagonal=False),
+    "schedule": mg.masgrad(lambda t: 0.1 / (1.0 + t)),
+}
+DIFFUSIONS = {
+    f"diff_{name}": mg.diffusion(k) for name, k in KERNELS.items() if not name.startswith("batch")
+}

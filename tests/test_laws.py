@@ -1,0 +1,204 @@
+"""The law of the iterate: stationary covariance, and the diffusion as the limit in n."""
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_discrete_lyapunov, sqrtm
+from scipy.stats import chi2, kstest, kstwo, norm
+
+import masgrad as mg
+import scenarios
+from conftest import alpha
+from masgrad.kernels.stability import minimise
+from masgrad.theory.distances import closeness, kolmogorov_smirnov, wasserstein2
+
+
+@pytest.fixture
+def logistic(rng):
+    X, y = scenarios.regression(rng, "bernoulli", N=400, p=2, misspecified=True)
+    model = mg.Logistic()
+    return model, (X, y), minimise(model, (X, y))
+
+
+def test_stationary_law_solves_its_equation(logistic):
+    """Against the equation written out, and for MasGrad with isotropic noise."""
+    model, data, optimum = logistic
+    m, eta, n = mg.moments(model, optimum, data), 0.3, 20
+    V = sqrtm(m.cov).real
+    for kernel, A in ((mg.sgd(eta), np.eye(2)), (mg.masgrad(eta), np.linalg.inv(V))):
+        S = mg.stationary_law(model, data, optimum, kernel, n).cov
+        M = np.eye(2) - eta * A @ m.hessian
+        noise = eta**2 / n * A @ m.cov @ A.T
+        np.testing.assert_allclose(S, M @ S @ M.T + noise, rtol=1e-10)
+    np.testing.assert_allclose(noise, eta**2 / n * np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(S, solve_discrete_lyapunov(M, noise), rtol=1e-10)
+
+
+@pytest.mark.statistical(8)
+@pytest.mark.parametrize("kind", ["sgd", "masgrad", "diff_sgd", "diff_masgrad"])
+def test_the_iterates_covariance_is_the_stationary_law(logistic, seed, kind):
+    """At n = 2000, where the relative error of order eta / n is far below the Monte-Carlo error."""
+    model, data, optimum = logistic
+    kernel = mg.sgd(1.5) if kind.endswith("sgd") else mg.masgrad(0.4)
+    run = mg.diffusion(kernel) if kind.startswith("diff") else kernel
+    law = mg.stationary_law(model, data, optimum, kernel, 2000)
+    chains = 1000
+    tr = mg.run(run, model, data, optimum, 40, 2000, chains, seed=seed + 11)
+    whitened = np.linalg.solve(np.linalg.cholesky(law.cov), (tr.final - optimum).T)
+    # |whitened|^2 over chains is chi-squared with 2 K degrees of freedom, up to O(eta / n)
+    total = (whitened**2).sum()
+    slack = 1 + 5 * float(kernel.step_size) / 2000
+    assert total < chi2.isf(alpha() / 2, 2 * chains) * slack
+    assert total > chi2.ppf(alpha() / 2, 2 * chains) / slack
+    cross = (whitened[0] * whitened[1]).sum() / np.sqrt(chains)
+    assert abs(cross) < norm.isf(alpha() / 2) * 1.1
+
+
+def test_the_error_of_the_stationary_law_is_of_order_eta_over_n(logistic, seed):
+    """Diffusions at small n: the relative error shrinks as eta / n does."""
+    model, data, optimum = logistic
+    kernel, errors = mg.masgrad(0.4), []
+    for n in (2, 32):
+        law = mg.stationary_law(model, data, optimum, kernel, n)
+        tr = mg.run(mg.diffusion(kernel), model, data, optimum, 200, n, 4000, seed, thin=10)
+        spread = tr.theta[:, 5:] - optimum
+        S = np.einsum("ksi,ksj->ij", spread, spread) / spread[..., 0].size
+        errors.append(np.linalg.norm(np.linalg.solve(law.cov, S) - np.eye(2)))
+    assert errors[1] < errors[0] / 3
+    assert errors[1] < 0.1
+
+
+def test_laws_speak_of_their_target_and_refuse_what_has_none(logistic):
+    model, data, optimum = logistic
+    law = mg.stationary_law(model, data, optimum, mg.masgrad(0.2), 25)
+    assert law.target == "iterate"
+    assert "iterate" in repr(law)
+    lower, upper = law.interval(0.95)
+    np.testing.assert_allclose(upper - lower, 2 * norm.ppf(0.975) * law.sd)
+    assert law.sample(7, seed=1).shape == (7, 2)
+    with pytest.raises(ValueError, match="unstable"):
+        mg.stationary_law(model, data, optimum, mg.sgd(1e3), 25)
+    with pytest.raises(ValueError, match="AdaGrad"):
+        mg.stationary_law(model, data, optimum, mg.adagrad(0.1), 25)
+    with pytest.raises(ValueError, match="batch"):
+        mg.stationary_law(model, data, optimum, mg.masgrad(0.1, "batch"), 25)
+    with pytest.raises(ValueError, match="schedule"):
+        mg.stationary_law(model, data, optimum, mg.sgd(lambda t: 0.1), 25)
+    with pytest.raises(ValueError, match="level"):
+        law.interval(1.5)
+    with pytest.warns(mg.errors.StationarityWarning, match="optimum"):
+        mg.stationary_law(model, data, optimum + 1, mg.masgrad(0.2), 25)
+
+
+# The entropic CLT's rate, on simulators, where (A.1) can hold.
+
+ETA = 0.5
+
+
+def standardised_distance(sample, n, t, seed, chains, start=1.0):
+    """KS distance of the chain at step t to its diffusion's exact law, an AR(1) with V = 1.
+
+    xi_t ~ N((1 - eta)^t start, (eta^2 / n) sum_s (1 - eta)^2s): the model has b = theta, V = 1.
+    """
+    data = mg.Simulator(sample, scenarios.unit_moments)
+    tr = mg.run(mg.masgrad(ETA), scenarios.mean_model(1), data, [start], t, n, chains, seed, thin=t)
+    decay = (1 - ETA) ** np.arange(t)
+    sd = ETA * np.sqrt((decay**2).sum() / n)
+    z = (tr.final[:, 0] - (1 - ETA) ** t * start) / sd
+    return kstest(z, "norm").statistic
+
+
+def slope_and_error(sample, ns, t, seed, chains):
+    """Slope of log KS on log n with its Monte-Carlo error: sd(KS) is at most 1 / (2 sqrt(K))."""
+    w = np.array([standardised_distance(sample, n, t, seed, chains) for n in ns])
+    x = np.log(ns) - np.log(ns).mean()
+    errors = 0.5 / np.sqrt(chains) / w
+    return (x * np.log(w)).sum() / (x**2).sum(), np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
+
+
+@pytest.mark.statistical(2)
+@pytest.mark.parametrize("t", [1, 3])
+def test_skewed_data_approach_the_diffusion_at_rate_one_half(seed, t):
+    slope, error = slope_and_error(scenarios.skewed, [4, 16, 64], t, seed, 200_000)
+    # 0.04: the next Edgeworth term, n^-1/2 relative, at these n
+    assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.04
+
+
+@pytest.mark.statistical(1)
+def test_vanishing_third_cumulants_are_faster(seed):
+    slope, error = slope_and_error(scenarios.symmetric, [2, 4, 8], 1, seed, 1_000_000)
+    assert slope + norm.isf(alpha() / 2) * error < -0.5
+    assert abs(slope + 1.0) < norm.isf(alpha() / 2) * error + 0.15
+
+
+@pytest.mark.statistical(3)
+@pytest.mark.parametrize("law", ["skewed", "symmetric", "coin"])
+def test_universality_of_the_limit(seed, law):
+    """Three data laws with the same b and V: their chains share one limit.
+
+    The leading Edgeworth term bounds the gap: skewness / (6 sqrt(2 pi n)), and a lattice's half
+    step. On the coin's two points TV would be 1: only KS is claimed.
+    """
+    n, chains = 256, 200_000
+    skewness = {"skewed": 2.0, "symmetric": 0.0, "coin": 0.0}[law]
+    half_step = {"coin": 0.5 * 2 / np.sqrt(n) * norm.pdf(0)}.get(law, 0.0)
+    predicted = skewness / (6 * np.sqrt(2 * np.pi * n)) + half_step
+    distance = standardised_distance(getattr(scenarios, law), n, 1, seed, chains)
+    assert distance < predicted + kstwo.isf(alpha(), chains)
+    assert predicted < 0.03
+
+
+@pytest.mark.statistical(4)
+def test_masgrad_and_its_diffusion_on_gaussian_design(seed):
+    """V depends on theta: chain and diffusion agree at n = 400 and differ at n = 4, far away."""
+    data, K = scenarios.gaussian_design([1.0, -1.0]), 20_000
+    model, start = mg.Linear(), np.array([4.0, 2.0])
+
+    def pair(n):
+        chain = mg.run(mg.masgrad(0.5), model, data, start, 4, n, K, seed, thin=4).final
+        limit = mg.run(mg.diffusion(mg.masgrad(0.5)), model, data, start, 4, n, K, seed + 1, thin=4)
+        return kolmogorov_smirnov(chain, limit.final).max()
+
+    near, far = pair(400), pair(4)
+    noise = kstwo.isf(alpha(), K // 2)
+    assert near < noise + 0.012  # 0.012: the n^-1/2 gap left at n = 400
+    assert far > 2 * near
+    assert far > noise
+
+
+def test_diffusion_moments_from_reference_rows_match_closed_form(seed):
+    """A simulator without `moments` estimates them from reference rows."""
+    known = scenarios.gaussian_design([1.0, -1.0])
+    estimated = mg.Simulator(known.sample, reference=50_000)
+    args = (mg.Linear(), [2.0, 2.0], 10, 50, 5, seed)
+    paths = [
+        mg.run(mg.diffusion(mg.masgrad(0.5)), args[0], d, *args[1:]).theta
+        for d in (known, estimated)
+    ]
+    np.testing.assert_allclose(paths[0], paths[1], atol=0.03)
+
+
+def test_distances_and_their_baseline(rng):
+    a, b = rng.normal(size=(2000, 2)), rng.normal(size=(2000, 2))
+    shifted = a + np.array([0.0, 1.0])
+    np.testing.assert_allclose(wasserstein2(a, shifted), [0.0, 1.0], atol=1e-12)
+    assert kolmogorov_smirnov(a, shifted)[1] > 0.3
+    c = closeness(shifted, a, b)
+    assert c.ks > 5 * c.ks_baseline and c.w2 > 5 * c.w2_baseline
+    with pytest.raises(ValueError, match="equal"):
+        wasserstein2(a, b[:10])
+    with pytest.raises(ValueError, match="shape"):
+        kolmogorov_smirnov(a, b[:, 0])
+
+
+@pytest.mark.statistical(4)
+def test_on_a_table_the_paper_setting_is_close_in_ks_and_w2(seed):
+    """Chain and diffusion of the logistic experiment beside two copies of the diffusion."""
+    from masgrad.paper.logistic import logistic_experiment
+
+    result = logistic_experiment(seed)
+    for name in ("MasGrad", "SGD"):
+        c = result.closeness(name, 100)
+        # four coordinates of 100 against 100 chains; n = 25 leaves a real but small gap
+        assert c.ks < kstwo.isf(alpha() / 4, 50) + 0.05
+        assert c.w2 < 3 * c.w2_baseline
+    assert result.traces["MasGrad"].distance(result.optimum)[:, -1].mean() < 0.5

@@ -1,0 +1,125 @@
+"""Roots: V V' = Sigma + ridge I, their inverses, their floors, one matrix and one a chain."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import sqrtm
+
+import masgrad as mg
+import scenarios
+from masgrad.covariance.eigen import JACOBI_DIM, spectrum
+from masgrad.covariance.root import FLOOR, LowRankRoot, make_root
+
+
+def covariances(rng, p, K, decades=2.0):
+    """K covariances (p, p, K) with eigenvalues over some decades."""
+    Q = np.linalg.qr(rng.normal(size=(K, p, p)))[0]
+    values = 10.0 ** rng.uniform(-decades, 0, size=(K, p))
+    return np.einsum("kij,kj,klj->ilk", Q, values, Q)
+
+
+def test_symmetric_root_is_scipys(rng):
+    m = mg.moments(mg.Linear(), np.ones(4), scenarios.regression(rng))
+    V = m.root()
+    np.testing.assert_allclose(V.matrix(), sqrtm(m.cov).real, rtol=1e-10, atol=1e-12)
+    x = rng.normal(size=(4, 3))
+    np.testing.assert_allclose(V.mv(x), V.matrix() @ x, rtol=1e-12)
+    np.testing.assert_allclose(V.solve(V.mv(x)), x, rtol=1e-10)
+    np.testing.assert_allclose(V.solve(x[:, 0]), np.linalg.solve(V.matrix(), x[:, 0]), rtol=1e-9)
+    assert V.floored == 0
+
+
+def test_diagonal_and_ridge(rng):
+    m = mg.moments(mg.Linear(), np.ones(4), scenarios.regression(rng))
+    V = m.root("diagonal", ridge=0.5)
+    np.testing.assert_allclose(V.matrix(), np.diag(np.sqrt(np.diag(m.cov) + 0.5)), rtol=1e-12)
+    S = m.root("symmetric", ridge=0.5).matrix()
+    np.testing.assert_allclose(S @ S, m.cov + 0.5 * np.eye(4), rtol=1e-10)
+
+
+def test_low_rank_keeps_the_leading_directions(rng):
+    m = mg.moments(mg.Linear(), np.ones(6), scenarios.regression(rng, p=6))
+    V = m.root("low_rank", ridge=0.1, rank=2)
+    values, Q = np.linalg.eigh(m.cov)
+    lead = Q[:, -2:] * values[-2:] @ Q[:, -2:].T
+    np.testing.assert_allclose(V.matrix() @ V.matrix(), lead + 0.1 * np.eye(6), rtol=1e-9)
+    x = rng.normal(size=6)
+    np.testing.assert_allclose(V.mv(V.solve(x)), x, rtol=1e-10)
+    full = m.root("low_rank", ridge=0.1).matrix()
+    np.testing.assert_allclose(full, m.root("symmetric", ridge=0.1).matrix(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 5), (8, 3, 5)])
+def test_low_rank_from_a_factor(rng, shape):
+    F = rng.normal(size=shape)
+    V = LowRankRoot.of_factor(F, 0.2)
+    M = V.matrix()
+    for k in range(shape[2]):
+        expected = F[..., k].T @ F[..., k] + 0.2 * np.eye(shape[1])
+        np.testing.assert_allclose(M[..., k] @ M[..., k], expected, rtol=1e-8, atol=1e-10)
+    x = rng.normal(size=shape[1:])
+    np.testing.assert_allclose(V.solve(V.mv(x)), x, rtol=1e-8)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 6, 9])
+@pytest.mark.parametrize("kind", ["symmetric", "diagonal", "low_rank"])
+def test_chains_get_the_root_of_one_matrix(rng, p, kind):
+    """Jacobi rotations (p <= 5) and LAPACK agree with NumPy for every chain."""
+    S, x = covariances(rng, p, 7), rng.normal(size=(p, 7))
+    with jax.enable_x64(True):
+        V = make_root(kind, jnp.asarray(S), 0.1)
+        mv, solve, M = V.mv(jnp.asarray(x)), V.solve(jnp.asarray(x)), V.matrix()
+    for k in range(7):
+        one = make_root(kind, S[..., k], 0.1)
+        np.testing.assert_allclose(mv[:, k], one.mv(x[:, k]), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(solve[:, k], one.solve(x[:, k]), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(M[..., k], one.matrix(), rtol=1e-9, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(
+    p=st.integers(1, JACOBI_DIM),
+    decades=st.floats(0, 10),
+    rank=st.integers(0, JACOBI_DIM),
+    seed=st.integers(0, 1000),
+)
+def test_jacobi_diagonalises_anything_symmetric(p, decades, rank, seed):
+    """Graded, degenerate and rank-deficient matrices, in one batch with an easy one."""
+    rng = np.random.default_rng(seed)
+    S = covariances(rng, p, 4, decades)
+    F = rng.normal(size=(p, min(rank, p)))
+    S[..., 1] = F @ F.T
+    S[..., 2] = np.eye(p)
+    S[..., 3] = 0.0
+    with jax.enable_x64(True):
+        values, Q = map(np.asarray, jax.jit(spectrum)(jnp.asarray(S)))
+    scale = np.abs(S).max((0, 1)) + 1e-300
+    rebuilt = np.einsum("ijk,jk,ljk->ilk", Q, values, Q)
+    assert np.all(np.abs(rebuilt - S).max((0, 1)) <= 1e-13 * scale)
+    gram = np.einsum("ijk,ilk->jlk", Q, Q)
+    assert np.abs(gram - np.eye(p)[..., None]).max() < 1e-13
+    expected = np.linalg.eigvalsh(np.moveaxis(S, -1, 0)).T
+    assert np.all(np.abs(np.sort(values, 0) - expected).max(0) <= 1e-13 * scale)
+
+
+def test_a_singular_covariance_meets_a_reported_floor(rng):
+    X = rng.normal(size=(100, 3))
+    X[:, 2] = X[:, 0] + X[:, 1]
+    m = mg.moments(mg.Linear(), np.zeros(3), (X, rng.normal(size=100)))
+    V = m.root()
+    assert V.floored == 1
+    np.testing.assert_allclose(np.min(V.values) / np.max(V.values), FLOOR, rtol=1e-6)
+    assert np.isfinite(V.solve(np.ones(3))).all()
+    assert m.root(ridge=0.1).floored == 0
+
+
+def test_bad_roots_are_refused(rng):
+    m = mg.moments(mg.Linear(), np.zeros(4), scenarios.regression(rng))
+    for bad in ({"kind": "cholesky"}, {"ridge": -1.0}, {"kind": "low_rank"}):
+        with pytest.raises(ValueError):
+            m.root(**bad)
+    with pytest.raises(ValueError, match="rank=9"):
+        m.root("low_rank", ridge=0.1, rank=9)
