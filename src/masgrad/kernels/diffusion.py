@@ -20,6 +20,7 @@ def diffusion(kernel: Kernel) -> Kernel:
     """The discretised Langevin diffusion of a kernel; run it with the same batch size.
 
     Paper: discretised diffusion - noise V g for SGD, isotropic for MasGrad, beta = 2n / eta
+    Paper: SGLD - the limit V = I, isotropic noise on the population gradient
 
     Example:
         >>> import masgrad as mg

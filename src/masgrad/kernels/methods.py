@@ -41,6 +41,7 @@ def masgrad(
     """Moment-adjusted stochastic gradient descent: theta' = theta - eta V(theta)^-1 g.
 
     Paper: MasGrad - theta' = theta - eta V(theta)^-1 times the mini-batch gradient
+    Paper: preconditioning - without noise a constant V is preconditioning by A^2 = V^-1
 
     Args:
         step_size: a float, or a schedule of the step number from 0.

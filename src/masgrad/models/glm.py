@@ -28,10 +28,10 @@ class GLM(Model):
 
     Example:
         >>> import numpy as np, masgrad as mg
-        >>> X, y = np.eye(2), np.array([1.0, 0.0])
+        >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.0])
         >>> mg.GLM("bernoulli").gradients(np.zeros(2), (X, y))
-        array([[-0.5,  0. ],
-               [ 0. ,  0.5]])
+        array([[-0.5, -1. ],
+               [ 1.5,  2. ]])
     """
 
     family: Family = eqx.field(static=True)

@@ -1,0 +1,68 @@
+"""Data flow one way: a short test that reads imports."""
+
+import ast
+from pathlib import Path
+
+import masgrad
+
+ROOT = Path(masgrad.__file__).parent
+# A file may import from its own layer and from those before it.
+LAYERS = [
+    ["version", "types", "errors", "precision"],
+    ["data"],
+    ["models"],
+    ["covariance"],
+    ["kernels"],
+    ["chains"],
+    ["theory", "inference"],
+    ["plots"],
+    ["paper"],
+    ["cli"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """First component below masgrad of everything that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {n.split(".")[1] for n in names if n.startswith("masgrad.")}
+    return found
+
+
+def against_the_flow(path: Path) -> set[str]:
+    own = layer_of(path)
+    return {n for n in imported(path) if LEVEL[n] > LEVEL[own] or (LEVEL[n] == LEVEL[own] != 0)} - {
+        own
+    }
+
+
+def test_no_import_goes_against_the_flow():
+    files = [p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py"]
+    assert len(files) > 25
+    assert {layer_of(p) for p in files} == set(LEVEL)
+    wrong = {str(p.relative_to(ROOT)): against_the_flow(p) for p in files}
+    assert {k: v for k, v in wrong.items() if v} == {}
+
+
+def test_the_check_sees_an_arrow_against_the_flow(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_layers.ROOT", tmp_path)
+    (tmp_path / "models").mkdir()
+    bad = tmp_path / "models" / "bad.py"
+    bad.write_text("from masgrad.chains.run import run\nfrom masgrad.data import arrays\n")
+    assert against_the_flow(bad) == {"chains"}
+
+
+def test_no_module_shadows_a_public_name():
+    modules = {p.stem for p in ROOT.iterdir() if p.suffix in ("", ".py")}
+    assert not modules & (set(masgrad.__all__) - {"errors", "theory"})
