@@ -39,12 +39,16 @@ def by_hand(name, G, g):
     }[name]()
 
 
+def step_key(t):
+    """The key of step t of the first (here the only) group of chains."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(SEED), 0), t)
+
+
 def drawn_rows(data, t):
     """The rows that step t draws, (n, K, ...): the run's own keys, without its kernels."""
     with jax.enable_x64(True):
         table = jax.tree.map(jnp.asarray, Table.pack(data))
-        key = jax.random.fold_in(jax.random.key(SEED), t)
-        return jax.tree.map(np.asarray, table.draw(key, N_BATCH, CHAINS))
+        return jax.tree.map(np.asarray, table.draw(step_key(t), N_BATCH, CHAINS))
 
 
 POPULATION = [n for n in scenarios.KERNELS if not n.startswith("batch") and n != "running"]
@@ -81,7 +85,7 @@ def test_the_diffusion_step_by_hand(problem, name):
     kernel = mg.diffusion(scenarios.KERNELS[name])
     tr = mg.run(kernel, model, data, theta, 1, N_BATCH, CHAINS, SEED)
     with jax.enable_x64(True):
-        z = jax.random.normal(jax.random.fold_in(jax.random.key(SEED), 0), (4, CHAINS))
+        z = jax.random.normal(step_key(0), (4, CHAINS))
     noise = sqrtm(np.cov(G.T)).real @ np.asarray(z) / np.sqrt(N_BATCH)
     for k in range(CHAINS):
         expected = theta - ETA * by_hand(name, G, G.mean(0) + noise[:, k])
@@ -97,7 +101,7 @@ def test_masgrads_diffusion_has_isotropic_noise_at_temperature_beta(problem):
     tr = mg.run(mg.diffusion(mg.masgrad(ETA)), model, data, theta, 1, N_BATCH, CHAINS, SEED)
     m = mg.moments(model, theta, data)
     with jax.enable_x64(True):
-        z = np.asarray(jax.random.normal(jax.random.fold_in(jax.random.key(SEED), 0), (4, CHAINS)))
+        z = np.asarray(jax.random.normal(step_key(0), (4, CHAINS)))
     beta = 2 * N_BATCH / ETA
     drift = theta - ETA * m.root().solve(m.mean)
     expected = drift[:, None] - np.sqrt(2 * ETA / beta) * z
@@ -178,8 +182,7 @@ def test_identity_covariance_makes_masgrad_sgd(rng):
     theta, beta = np.repeat(theta0[:, None], 4, 1), 2 * 10 / ETA
     for t in range(5):
         with jax.enable_x64(True):
-            key = jax.random.fold_in(jax.random.key(SEED), t)
-            z = np.asarray(jax.random.normal(key, (3, 4)))
+            z = np.asarray(jax.random.normal(step_key(t), (3, 4)))
         theta = theta - ETA * (theta - Z.mean(0)[:, None]) - np.sqrt(2 * ETA / beta) * z
     np.testing.assert_allclose(sgld[:, -1].T, theta, rtol=1e-9, atol=1e-12)
 

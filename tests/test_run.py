@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 import masgrad as mg
 import scenarios
 from conftest import alpha
+from masgrad.chains import groups
 from masgrad.chains import run as run_module
 from masgrad.data.arrays import Table, capacity
 from masgrad.kernels.field import make_field
@@ -40,13 +41,26 @@ def test_every_process_runs_and_repeats(problem, name):
     assert len(np.unique(tr.theta[:, -1], axis=0)) == 5  # chains are independent
 
 
+def test_groups_depend_on_the_number_of_chains_alone(problem, monkeypatch):
+    """150 chains are three groups: one thread or two, the paths are the same, and all differ."""
+    assert groups.group_size(150) == 52 and groups.group_size(64) == 64
+    assert groups.group_size(1_000_000) == 62_500
+    two = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    one = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
+    np.testing.assert_array_equal(one, two)
+    assert two.shape == (150, 5, 4)
+    assert len(np.unique(two[:, -1], axis=0)) == 150
+
+
 def test_starts_can_differ_by_chain(problem, rng):
     model, data, _ = problem
-    starts = rng.normal(size=(3, 4))
-    tr = mg.run(mg.masgrad(0.1), model, data, starts, 2, None, 3)
+    starts = rng.normal(size=(130, 4))
+    tr = mg.run(mg.masgrad(0.1), model, data, starts, 2, None, 130)
     np.testing.assert_array_equal(tr.theta[:, 0], starts)
-    alone = mg.run(mg.masgrad(0.1), model, data, starts[1], 2, None, 1)
-    np.testing.assert_allclose(tr.theta[1], alone.theta[0], rtol=1e-12)
+    for k in (1, 129):
+        alone = mg.run(mg.masgrad(0.1), model, data, starts[k], 2, None, 1)
+        np.testing.assert_allclose(tr.theta[k], alone.theta[0], rtol=1e-12)
 
 
 def test_summaries_over_chains(problem):
@@ -156,15 +170,15 @@ def test_a_singular_covariance_is_reported(rng):
 
 
 def test_an_interrupted_run_keeps_what_it_has(problem, monkeypatch):
-    advance, calls = run_module._advance, []
+    advance, calls = groups._advance, []
 
     def interrupted(*args):
         calls.append(1)
-        if len(calls) == 3:
+        if len(calls) == 4:  # the first call only compiles
             raise KeyboardInterrupt
         return advance(*args)
 
-    monkeypatch.setattr(run_module, "_advance", interrupted)
+    monkeypatch.setattr(groups, "_advance", interrupted)
     with pytest.warns(mg.errors.InterruptedWarning, match="of 500"):
         tr = mg.run(mg.masgrad(0.1), *problem, steps=500, chains=5)
     assert 16 < tr.theta.shape[1] < 501

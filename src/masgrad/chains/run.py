@@ -1,34 +1,29 @@
-"""`run`: many chains of one kernel side by side, compiled once, recorded in chunks.
+"""`run`: many chains of one kernel side by side, checked at the door, recorded in chunks.
 
-One compiled function advances all chains by a *traced* number of records, so that neither another
-number of steps nor another N compiles again. The host asks for chunks of about a tenth of a second:
-often enough for a progress bar and for Ctrl-C, which returns what has been run. Step t uses the key
-fold_in(seed, t), so chunks do not change a path.
+The host asks for chunks of about a tenth of a second: often enough for a progress bar and for
+Ctrl-C, which returns what has been run. Chunks do not change a path.
 """
 
 import time
 import warnings
 from typing import Literal
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from masgrad.chains import door
+from masgrad.chains.groups import Groups
 from masgrad.chains.progress import Progress
 from masgrad.chains.record import Paths, Recorder, Summaries
 from masgrad.chains.trace import Summary, Trace
 from masgrad.data.arrays import count_rows
 from masgrad.data.simulate import Simulator
 from masgrad.errors import DivergenceWarning, InputError, InterruptedWarning, SingularWarning
-from masgrad.kernels.field import Field, make_field
-from masgrad.kernels.kernel import Kernel, State
+from masgrad.kernels.field import make_field
+from masgrad.kernels.kernel import Kernel
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.types import Array, Rows
 
-BUFFER_NUMBERS = 2**21
 CHUNK_SECONDS = 0.1
 PATH_BYTES = 8 * 2**30
 
@@ -89,10 +84,10 @@ def run(
         door.warn_unstable(kernel, model, rows)
     recorder = _recorder(keep, chains, steps // thin + 1, len(theta))
     field = make_field(model, data if known is None else rows, batch_size, replace)
-    state = _drive(kernel, field, theta, steps // thin, thin, seed, recorder, progress)
-    floored = np.asarray(state.floored) if isinstance(state, State) else np.zeros(chains, int)
-    _report(recorder, floored, steps)
-    return recorder.result(floored)
+    groups = Groups(kernel, field, theta, thin, seed)
+    _drive(groups, recorder, theta, steps // thin, progress)
+    _report(recorder, groups.floored(), steps)
+    return recorder.result(groups.floored())
 
 
 def _recorder(keep: str, chains: int, records: int, p: int) -> Recorder:
@@ -111,30 +106,18 @@ def _recorder(keep: str, chains: int, records: int, p: int) -> Recorder:
 
 
 def _drive(
-    kernel: Kernel,
-    field: Field,
-    theta: np.ndarray,
-    records: int,
-    thin: int,
-    seed: int,
-    recorder: Recorder,
-    progress: bool | None,
-) -> State:
-    """Ask the compiled chains for chunks of records until all are there."""
-    key = jax.random.key(seed)
-    state = kernel.init(jnp.asarray(theta))
+    groups: Groups, recorder: Recorder, theta: np.ndarray, records: int, progress: bool | None
+) -> None:
+    """Ask the chains for chunks of records until all are there."""
+    thin = int(groups.thin)
     recorder.add(np.array([0]), theta[None])
-    buffer = jnp.zeros((int(np.clip(BUFFER_NUMBERS // theta.size, 1, 256)), *theta.shape))
     done, chunk = 0, 16
     with Progress(records * thin, progress) as bar:
         try:
             while done < records:
-                count = min(chunk, len(buffer), records - done)
+                count = min(chunk, groups.most_records, records - done)
                 start = time.perf_counter()
-                state, paths = _advance(
-                    kernel, field, state, key, buffer, np.asarray(count), np.asarray(thin)
-                )
-                paths = np.asarray(paths)[:count]
+                paths = groups.advance(count)
                 chunk = _next_chunk(count, time.perf_counter() - start)
                 recorder.add((done + 1 + np.arange(count)) * thin, paths)
                 done += count
@@ -145,29 +128,11 @@ def _drive(
                 InterruptedWarning,
                 stacklevel=4,
             )
-    return state
 
 
 def _next_chunk(count: int, seconds: float) -> int:
     """Records that would take CHUNK_SECONDS, at most four times as many as before."""
     return max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-9))))
-
-
-@eqx.filter_jit
-def _advance(
-    kernel: Kernel, field: Field, state: State, key: Array, buffer: Array, count: Array, thin: Array
-) -> tuple[State, Array]:
-    """`count` records of `thin` steps each, written into a buffer (records, p, K)."""
-
-    def step(_, state):
-        return kernel.step(jax.random.fold_in(key, state.t), state, field)
-
-    def record(i, carry):
-        state, out = carry
-        state = jax.lax.fori_loop(0, thin, step, state)
-        return state, out.at[i].set(state.theta)
-
-    return jax.lax.fori_loop(0, count, record, (state, buffer))
 
 
 def _report(recorder: Recorder, floored: np.ndarray, steps: int) -> None:

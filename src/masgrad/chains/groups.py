@@ -1,0 +1,95 @@
+"""All chains of a run, in groups that the machine's cores share.
+
+One compiled function advances a group by a *traced* number of records, so that neither another
+number of steps nor another N compiles again. XLA keeps one core busy with the small arrays of a
+chain's step; two groups in two threads keep two busy. The groups depend on the number of chains
+alone, never on the machine: group i draws its step t with the key fold_in(fold_in(seed, i), t).
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from masgrad.kernels.field import Field
+from masgrad.kernels.kernel import Kernel, State
+from masgrad.precision import float64
+from masgrad.types import Array
+
+GROUP_CHAINS, MOST_GROUPS, LANES = 64, 16, 4
+BUFFER_NUMBERS, BUFFER_RECORDS = 2**21, 256
+
+
+class Groups:
+    """The states of all chains; `advance` moves them on and returns what was recorded."""
+
+    def __init__(self, kernel: Kernel, field: Field, theta: np.ndarray, thin: int, seed: int):
+        self.chains = theta.shape[1]
+        self.size = group_size(self.chains)
+        starts = [theta[:, i : i + self.size] for i in range(0, self.chains, self.size)]
+        self.kernel, self.field, self.thin = kernel, field, np.asarray(thin)
+        self.states = [kernel.init(jnp.asarray(_fill(start, self.size))) for start in starts]
+        self.keys = [jax.random.fold_in(jax.random.key(seed), i) for i in range(len(starts))]
+        records = BUFFER_NUMBERS // (len(theta) * self.size)
+        shape = (int(np.clip(records, 1, BUFFER_RECORDS)), len(theta), self.size)
+        self.buffer = jnp.zeros(shape)
+        self.pool = ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1))
+        self._group(0, 0)  # compile once, before the threads all ask for it
+
+    @property
+    def most_records(self) -> int:
+        """Records that fit in one call of `advance`."""
+        return len(self.buffer)
+
+    def advance(self, count: int) -> np.ndarray:
+        """`count` records of `thin` steps each, (count, p, K)."""
+        done = list(self.pool.map(self._group, range(len(self.states)), repeat(count)))
+        self.states = [state for state, _ in done]
+        return np.concatenate([paths for _, paths in done], axis=-1)[..., : self.chains]
+
+    @float64  # the flag is thread-local
+    def _group(self, i: int, count: int) -> tuple[State, np.ndarray]:
+        state, key = self.states[i], self.keys[i]
+        state, paths = _advance(
+            self.kernel, self.field, state, key, self.buffer, np.asarray(count), self.thin
+        )
+        return state, np.asarray(paths)[:count]
+
+    def floored(self) -> np.ndarray:
+        """Steps at which each chain met the floor; 0 for kernels that do not count them."""
+        counts = [getattr(s, "floored", np.zeros(self.size, int)) for s in self.states]
+        return np.concatenate([np.asarray(c) for c in counts])[: self.chains]
+
+
+def group_size(chains: int) -> int:
+    """Chains of a group: full vector lanes, and at most 16 groups."""
+    groups = min(MOST_GROUPS, -(-chains // GROUP_CHAINS))
+    each = -(-chains // groups)
+    return each if groups == 1 else -(-each // LANES) * LANES
+
+
+def _fill(start: np.ndarray, size: int) -> np.ndarray:
+    """A last group is filled with copies of its last chain, which are not recorded."""
+    missing = size - start.shape[1]
+    return np.concatenate([start, np.repeat(start[:, -1:], missing, axis=1)], axis=1)
+
+
+@eqx.filter_jit
+def _advance(
+    kernel: Kernel, field: Field, state: State, key: Array, buffer: Array, count: Array, thin: Array
+) -> tuple[State, Array]:
+    """`count` records of `thin` steps each, written into a buffer (records, p, K)."""
+
+    def step(_, state):
+        return kernel.step(jax.random.fold_in(key, state.t), state, field)
+
+    def record(i, carry):
+        state, out = carry
+        state = jax.lax.fori_loop(0, thin, step, state)
+        return state, out.at[i].set(state.theta)
+
+    return jax.lax.fori_loop(0, count, record, (state, buffer))
