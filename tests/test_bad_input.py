@@ -131,7 +131,7 @@ def test_objects_of_the_wrong_kind(good, change):
         lambda: mg.masgrad(0.1, covariance="hessian"),
         lambda: mg.masgrad(0.1, root="cholesky"),
         lambda: mg.masgrad(0.1, ridge=-1.0),
-        lambda: mg.masgrad(0.1, root="low_rank"),
+        lambda: mg.masgrad(0.1, covariance="batch", root="low_rank"),
         lambda: mg.GaussianMixture(0, 1.0),
         lambda: mg.GaussianMixture(2, 0.0),
         lambda: mg.ReluNetwork(0, 2),

@@ -9,9 +9,16 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 Array: TypeAlias = Any
 """A NumPy or JAX array."""
+
+Vectors: TypeAlias = Float[Array, "p K"]
+"""A vector for each chain."""
+
+Matrices: TypeAlias = Float[Array, "p p K"]
+"""A matrix for each chain."""
 
 Rows: TypeAlias = Any
 """Observations: an array or a pytree of arrays that share their leading axis."""

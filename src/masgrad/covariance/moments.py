@@ -80,6 +80,8 @@ class Moments:
     ) -> Root:
         """V with V V' = Sigma + ridge I; `floored` tells whether a singular Sigma was lifted.
 
+        "low_rank" keeps the `rank` leading directions of Sigma, all of them unless told.
+
         Example:
             >>> import numpy as np, masgrad as mg
             >>> rng = np.random.default_rng(0)
@@ -91,7 +93,7 @@ class Moments:
         """
         if ridge < 0:
             raise InputError(f"ridge={ridge}; it is added to Sigma and cannot be negative")
-        if kind == "low_rank":
+        if kind == "low_rank" and rank is not None:
             return LowRankRoot.of(self.cov, ridge, rank)
         return make_root(kind, self.cov, ridge)
 

@@ -108,13 +108,12 @@ class LowRankRoot(Root):
     floored: Array
 
     @classmethod
-    def of(cls, cov: Array, ridge: Array | float, rank: int | None = None) -> "LowRankRoot":
+    def of(cls, cov: np.ndarray, ridge: float, rank: int) -> "LowRankRoot":
         """From the `rank` leading eigenvalues of one covariance matrix."""
         p = len(cov)
-        rank = p if rank is None else rank
         if not 1 <= rank <= p:
             raise InputError(f"rank={rank}; a root of a {p} x {p} covariance has rank 1 to {p}")
-        if not np.all(ridge > 0):
+        if not ridge > 0:
             raise InputError(
                 f"a low-rank root needs ridge > 0, got {ridge}: it is V^2 outside the leading "
                 "directions; use the noise variance you would grant them"

@@ -24,13 +24,13 @@ from masgrad.covariance.root import LowRankRoot, SymmetricRoot, make_root
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
-from masgrad.types import Array, RootKind
+from masgrad.types import Array, RootKind, Vectors
 
 
 class Adjusted(eqx.Module):
     """An adjusted gradient A g, the memory for the next step, and floored directions a chain."""
 
-    direction: Array
+    direction: Vectors
     memory: Any
     floored: Array | int = 0
 
@@ -45,7 +45,7 @@ class Adjustment(eqx.Module):
         """What it needs of the drawn batch beyond its mean: "cov", "factor" or nothing."""
         return None
 
-    def init(self, theta: Array) -> Any:
+    def init(self, theta: Vectors) -> Any:
         """Memory before the first step; theta is (p, K)."""
         del theta
 
@@ -137,7 +137,7 @@ class RunningRoot(Adjustment):
     def batch_part(self) -> str:
         return "cov"
 
-    def init(self, theta: Array) -> Any:
+    def init(self, theta: Vectors) -> Any:
         p, K = theta.shape
         return jnp.zeros((p, p, K)), jnp.asarray(0)
 
@@ -179,7 +179,7 @@ class InverseHistory(Adjustment):
 
     needs_population = False
 
-    def init(self, theta: Array) -> Any:
+    def init(self, theta: Vectors) -> Any:
         p, K = theta.shape
         return jnp.zeros((p, K) if self.diagonal else (p, p, K))
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from masgrad.data.arrays import Table
 from masgrad.data.simulate import Simulator
 from masgrad.models.model import Model, Sums
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Matrices, Rows, Vectors
 
 BLOCK_NUMBERS = 2**16
 """Numbers that one block of a sum over all rows may hold: half a megabyte."""
@@ -32,8 +32,8 @@ class Estimate(eqx.Module):
     `factor` is (n, p, K) with factor' factor = cov.
     """
 
-    mean: Array
-    cov: Array = None
+    mean: Vectors
+    cov: Matrices = None
     factor: Array = None
 
 
@@ -65,7 +65,7 @@ class Field(eqx.Module):
             return 1.0 / self.batch_size
         return 1.0 / self.batch_size - 1.0 / self.source.count
 
-    def draw(self, key: Array, theta: Array, cov: bool = False, factor: bool = False) -> Estimate:
+    def draw(self, key: Array, theta: Vectors, cov: bool = False, factor: bool = False) -> Estimate:
         """Mean gradient of a batch for each chain, with the batch's own covariance if asked.
 
         Paper: mini-batch gradient - the empirical expectation over n sampled rows
@@ -83,14 +83,14 @@ class Field(eqx.Module):
             scaled if factor else None,
         )
 
-    def _gradients(self, key: Array, theta: Array, n: int) -> Array:
+    def _gradients(self, key: Array, theta: Vectors, n: int) -> Array:
         if isinstance(self.source, Simulator):
             rows = self.source.draw(key, n, theta.shape[1])
         else:
             rows = self.source.draw(key, n, theta.shape[1], self.replace)
         return self.model.paired_gradients(theta, rows)
 
-    def _chunked_sums(self, key: Array, theta: Array, size: int, outer: bool) -> Sums:
+    def _chunked_sums(self, key: Array, theta: Vectors, size: int, outer: bool) -> Sums:
         """A large batch in equal chunks; the last one is cut by weights."""
         n = self.batch_size or 0
 
@@ -101,7 +101,7 @@ class Field(eqx.Module):
 
         return _accumulate(chunk, -(-n // size), theta, outer)
 
-    def moments(self, theta: Array, cov: bool = True) -> Estimate:
+    def moments(self, theta: Vectors, cov: bool = True) -> Estimate:
         """b, and Sigma with divisor N - 1 if asked, at every chain's own theta.
 
         Paper: bootstrap from the empirical population - V from all rows at hand
@@ -119,7 +119,7 @@ class Field(eqx.Module):
         sums = block(0) if one else _accumulate(block, table.number_of_blocks(size), theta, cov)
         return _estimate(sums, table.count)
 
-    def fisher(self, population: Estimate) -> Array:
+    def fisher(self, population: Estimate) -> Matrices:
         """Uncentred E[g g'] of the population, divisor N."""
         b, cov = population.mean, population.cov
         N = self.population.count if isinstance(self.population, Table) else jnp.inf
@@ -143,7 +143,7 @@ def _prepare(model: Model, rows: Rows) -> Rows:
     return model.prepare(rows)
 
 
-def _accumulate(part, count: Array | int, theta: Array, outer: bool) -> Sums:
+def _accumulate(part, count: Array | int, theta: Vectors, outer: bool) -> Sums:
     """Sum `part(i)` over i < count, a traced number."""
     p, K = theta.shape
     zero = Sums(jnp.zeros((p, K)), jnp.zeros((p, p, K)) if outer else None)

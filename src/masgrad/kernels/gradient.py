@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from masgrad.covariance.root import SymmetricRoot
 from masgrad.kernels.field import Estimate, Field
-from masgrad.types import Array
+from masgrad.types import Array, Vectors
 
 
 class Point:
@@ -25,7 +25,7 @@ class Point:
     It lives during the tracing of one step and is never carried.
     """
 
-    def __init__(self, field: Field, theta: Array, cov: bool):
+    def __init__(self, field: Field, theta: Vectors, cov: bool):
         self.field, self.theta, self._cov = field, theta, cov
 
     @cached_property

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 from masgrad.kernels.adjustment import Adjustment
 from masgrad.kernels.field import Field
 from masgrad.kernels.gradient import Gradient, Point, Sampled
-from masgrad.types import Array, StepSize
+from masgrad.types import Array, StepSize, Vectors
 
 
 class State(eqx.Module):
     """Step number t, theta (p, K), the adjustment's memory, and steps floored (K,)."""
 
     t: Array
-    theta: Array
+    theta: Vectors
     memory: Any
     floored: Array
 
@@ -34,7 +34,7 @@ class Kernel(eqx.Module):
     adjustment: Adjustment
     gradient: Gradient = Sampled()
 
-    def init(self, theta: Array) -> State:
+    def init(self, theta: Vectors) -> State:
         """State at t = 0 for theta (p, K)."""
         return State(
             jnp.asarray(0), theta, self.adjustment.init(theta), jnp.zeros(theta.shape[1], int)

@@ -59,10 +59,8 @@ def masgrad(
     ridge = float(ridge)
     if not (np.isfinite(ridge) and ridge >= 0):
         raise InputError(f"ridge={ridge}; it is added to Sigma: a finite number >= 0 is needed")
-    if check_kind(root) == "low_rank" and ridge == 0:
-        raise InputError(
-            "root='low_rank' needs ridge > 0: it is V^2 outside the leading directions"
-        )
+    if check_kind(root) == "low_rank" and covariance == "batch" and ridge == 0:
+        raise InputError("root='low_rank' of a batch needs ridge > 0: it is V^2 outside its span")
     adjustment = ROOTS[covariance](kind=root, ridge=np.asarray(ridge))
     return Kernel(_step_size(step_size), adjustment)
 

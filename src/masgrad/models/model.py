@@ -16,14 +16,14 @@ import numpy as np
 from masgrad.data.arrays import BLOCK, as_rows, blocks, count_rows, pad
 from masgrad.errors import InputError
 from masgrad.precision import float64
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Matrices, Rows, Vectors
 
 
 class Sums(NamedTuple):
     """Weighted sums over rows; the chain axis, where there is one, is last."""
 
-    gradient: Array
-    outer: Array | None
+    gradient: Vectors
+    outer: Matrices | None
 
 
 class Model(eqx.Module):
@@ -96,7 +96,7 @@ class Model(eqx.Module):
         """Numbers that `shared_sums` holds for one row and one chain; it sets the block size."""
         return 2 * self.dim(rows)
 
-    def shared_sums(self, theta: Array, features: Rows, weight: Array, outer: bool) -> Sums:
+    def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
         """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K)."""
 
         def one_chain(t):
@@ -105,7 +105,7 @@ class Model(eqx.Module):
 
         return jax.vmap(one_chain, 1, -1)(theta)
 
-    def paired_gradients(self, theta: Array, rows: Rows) -> Array:
+    def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
         """Gradients of rows (n, K, ...) of which each chain has its own: (n, p, K)."""
         of_rows = jax.vmap(jax.grad(self.loss), (None, 0))
         return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
