@@ -73,10 +73,15 @@ def bare_products(X, chains, steps):
 
 
 def in_turn(rounds, **programs):
-    """Median seconds of each program, measured in turn so that noise hits all alike."""
+    """Median seconds of each program, in turn so that noise hits all alike.
+
+    Each is timed right after a run of its own: after another's it would pay for that one's caches
+    and for BLAS threads that are still spinning.
+    """
     seconds = {name: [] for name in programs}
     for _ in range(rounds):
         for name, program in programs.items():
+            program()
             start = time.perf_counter()
             program()
             seconds[name].append(time.perf_counter() - start)
@@ -114,8 +119,7 @@ def large_setting(rng, rounds=5, steps=10):
     def masgrad(steps=steps, chains=20):
         return mg.run(kernel, model, data, np.zeros(50), steps=steps, chains=chains)
 
-    masgrad()
-    masgrad(0 + 1)
+    masgrad(), masgrad(1)
     t = in_turn(
         rounds,
         masgrad=masgrad,

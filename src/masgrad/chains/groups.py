@@ -18,7 +18,7 @@ import numpy as np
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.precision import float64
-from masgrad.types import Array
+from masgrad.types import Array, Vectors
 
 GROUP_CHAINS, MOST_GROUPS, LANES = 64, 16, 4
 BUFFER_NUMBERS, BUFFER_RECORDS = 2**21, 256
@@ -28,35 +28,28 @@ class Groups:
     """The states of all chains; `advance` moves them on and returns what was recorded."""
 
     def __init__(self, kernel: Kernel, field: Field, theta: np.ndarray, thin: int, seed: int):
+        self.kernel, self.field, self.thin = kernel, field, np.asarray(thin)
+        self.key = jax.random.key(seed)
         self.chains = theta.shape[1]
         self.size = group_size(self.chains)
         starts = [theta[:, i : i + self.size] for i in range(0, self.chains, self.size)]
-        self.kernel, self.field, self.thin = kernel, field, np.asarray(thin)
-        self.states = [kernel.init(jnp.asarray(_fill(start, self.size))) for start in starts]
-        self.keys = [jax.random.fold_in(jax.random.key(seed), i) for i in range(len(starts))]
-        records = BUFFER_NUMBERS // (len(theta) * self.size)
-        shape = (int(np.clip(records, 1, BUFFER_RECORDS)), len(theta), self.size)
-        self.buffer = jnp.zeros(shape)
+        self.states = [_init(kernel, _fill(start, self.size)) for start in starts]
+        self.most_records = int(
+            np.clip(BUFFER_NUMBERS // (len(theta) * self.size), 1, BUFFER_RECORDS)
+        )
         self.pool = ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1))
         self._group(0, 0)  # compile once, before the threads all ask for it
 
-    @property
-    def most_records(self) -> int:
-        """Records that fit in one call of `advance`."""
-        return len(self.buffer)
-
     def advance(self, count: int) -> np.ndarray:
-        """`count` records of `thin` steps each, (count, p, K)."""
+        """`count` <= `most_records` records of `thin` steps each, (count, p, K)."""
         done = list(self.pool.map(self._group, range(len(self.states)), repeat(count)))
         self.states = [state for state, _ in done]
         return np.concatenate([paths for _, paths in done], axis=-1)[..., : self.chains]
 
     @float64  # the flag is thread-local
     def _group(self, i: int, count: int) -> tuple[State, np.ndarray]:
-        state, key = self.states[i], self.keys[i]
-        state, paths = _advance(
-            self.kernel, self.field, state, key, self.buffer, np.asarray(count), self.thin
-        )
+        run = (self.kernel, self.field, self.states[i], self.key, np.asarray(i))
+        state, paths = _advance(*run, np.asarray(count), self.thin, self.most_records)
         return state, np.asarray(paths)[:count]
 
     def floored(self) -> np.ndarray:
@@ -79,10 +72,23 @@ def _fill(start: np.ndarray, size: int) -> np.ndarray:
 
 
 @eqx.filter_jit
+def _init(kernel: Kernel, theta: Vectors) -> State:
+    return kernel.init(theta)
+
+
+@eqx.filter_jit
 def _advance(
-    kernel: Kernel, field: Field, state: State, key: Array, buffer: Array, count: Array, thin: Array
+    kernel: Kernel,
+    field: Field,
+    state: State,
+    key: Array,
+    group: Array,
+    count: Array,
+    thin: Array,
+    most_records: int,
 ) -> tuple[State, Array]:
-    """`count` records of `thin` steps each, written into a buffer (records, p, K)."""
+    """`count` records of `thin` steps each, in an array (most_records, p, K)."""
+    key = jax.random.fold_in(key, group)
 
     def step(_, state):
         return kernel.step(jax.random.fold_in(key, state.t), state, field)
@@ -92,4 +98,5 @@ def _advance(
         state = jax.lax.fori_loop(0, thin, step, state)
         return state, out.at[i].set(state.theta)
 
-    return jax.lax.fori_loop(0, count, record, (state, buffer))
+    empty = jnp.zeros((most_records, *state.theta.shape))
+    return jax.lax.fori_loop(0, count, record, (state, empty))

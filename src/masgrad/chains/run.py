@@ -111,7 +111,7 @@ def _drive(
     """Ask the chains for chunks of records until all are there."""
     thin = int(groups.thin)
     recorder.add(np.array([0]), theta[None])
-    done, chunk = 0, 16
+    done, chunk = 0, 32
     with Progress(records * thin, progress) as bar:
         try:
             while done < records:
