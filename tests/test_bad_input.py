@@ -1,5 +1,8 @@
 """What cannot be used is refused before the run, with what was given, needed and to do."""
 
+import warnings
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -70,6 +73,43 @@ CASES = {
         },
         "no end",
     ),
+    "thin that loses the last step": (lambda g: {"thin": 7}, "thin=7 does not divide steps=2"),
+    "negative seed": (lambda g: {"seed": -1}, "seed=-1"),
+    "huge seed": (lambda g: {"seed": 2**63}, "below 2"),
+    "no columns": (lambda g: {"data": (g["data"][0][:, :0], g["data"][1])}, "at least one column"),
+    "masked rows": (
+        lambda g: {"data": (np.ma.masked_less(g["data"][0], -1.0), g["data"][1])},
+        "X has masked entries",
+    ),
+    "ragged list": (lambda g: {"data": ([[1.0], [1.0, 2.0]], [0.0, 1.0])}, "X is not a rect"),
+    "untraceable schedule": (
+        lambda g: {"kernel": mg.sgd(lambda t: 0.1 if t < 3 else 0.01)},
+        "schedule cannot be traced",
+    ),
+    "vector schedule": (lambda g: {"kernel": mg.sgd(lambda t: jnp.ones(3))}, r"at step 0"),
+    "infinite schedule": (lambda g: {"kernel": mg.sgd(lambda t: 0.1 / t)}, "inf at step 0"),
+    "negative schedule": (lambda g: {"kernel": mg.sgd(lambda t: -0.1 * t + 0.05)}, "at step 1"),
+    "frozen simulator": (
+        lambda g: {
+            "data": mg.Simulator(lambda key, n: np.random.default_rng(0).normal(size=(n, 4)))
+        },
+        "same rows for two keys",
+    ),
+    "simulator of another length": (
+        lambda g: {"data": mg.Simulator(lambda key, n: jax.random.normal(key, (10, 4)))},
+        r"axis 0 must be 64 rows",
+    ),
+    "simulator with wrong moments": (
+        lambda g: {
+            "model": scenarios.mean_model(4),
+            "data": mg.Simulator(lambda k, n: jax.random.normal(k, (n, 4)), lambda t: (t, t)),
+        },
+        r"Sigma \(4, 4\)",
+    ),
+    "failing simulator": (
+        lambda g: {"data": mg.Simulator(lambda key: key)},
+        "cannot be traced",
+    ),
     "non-scalar loss": (
         lambda g: {"model": mg.CustomLoss(lambda t, z: t * z[1], 4)},
         r"float64 of shape \(4,\)",
@@ -110,6 +150,10 @@ def test_a_gradient_that_is_not_finite_is_refused(good):
         {"kernel": 0.1},
         {"model": "logistic"},
         {"steps": 1.5},
+        {"seed": None},
+        {"seed": 0.5},
+        {"theta0": "zeros"},
+        {"theta0": np.zeros(4) * 1j},
         {"batch_size": "all"},
         {"data": (np.array([["a", "b"]]), np.zeros(1))},
         {"data": (np.array([[object()]]), np.zeros(1))},
@@ -133,6 +177,9 @@ def test_objects_of_the_wrong_kind(good, change):
         lambda: mg.masgrad(0.1, ridge=-1.0),
         lambda: mg.masgrad(0.1, covariance="batch", root="low_rank"),
         lambda: mg.GaussianMixture(0, 1.0),
+        lambda: mg.GaussianMixture(2.5, 1.0),
+        lambda: mg.CustomLoss(lambda t, z: 0.0, "3"),
+        lambda: mg.moments(mg.Linear(), [0.0], scenarios.gaussian_design([0.0])),
         lambda: mg.GaussianMixture(2, 0.0),
         lambda: mg.ReluNetwork(0, 2),
         lambda: mg.TraceRegression(2, 0),
@@ -152,8 +199,11 @@ def test_objects_that_cannot_be(make):
 
 
 def test_wrong_kinds_of_parameters():
-    with pytest.raises(TypeError, match="number"):
-        mg.sgd("fast")
+    for bad in ("fast", "0.1", True, None):
+        with pytest.raises(TypeError, match="number"):
+            mg.sgd(bad)
+    with pytest.raises(TypeError, match="function"):
+        mg.Simulator(np.zeros(3))
     with pytest.raises(TypeError, match="function"):
         mg.CustomLoss(3, 1)
 
@@ -185,3 +235,42 @@ def test_separable_rows_do_not_stop_a_run(rng):
     """They have no optimum, so there is nothing to warn about."""
     X = rng.normal(size=(50, 2))
     mg.run(mg.sgd(0.1), mg.Logistic(), (X, (X[:, 0] > 0) * 1.0), np.zeros(2), 3, 5, 2)
+
+
+def test_lists_are_arrays(good):
+    X, y = good["data"]
+    a, b = (mg.run(**(good | {"data": d})).theta for d in ((X, y), (X.tolist(), y.tolist())))
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kernel", [mg.sgd(0.1), mg.masgrad(0.1), mg.natural_gradient(0.1)])
+def test_noise_free_data_run_without_nan(rng, kernel):
+    """At a perfect fit Sigma vanishes with b; V^-1 b walks on with steps of length eta."""
+    X = rng.normal(size=(60, 2))
+    for start in ([0.0, 0.0], [1.0, 2.0]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", mg.errors.SingularWarning)
+            tr = mg.run(kernel, mg.Linear(), (X, X @ [1.0, 2.0]), start, 30, 10, 3)
+        assert np.isfinite(tr.theta).all()
+    one = mg.run(mg.sgd(0.1), mg.Linear(), (X[:1], X[:1, 0]), [0.0, 0.0], 3, 1, 2)
+    assert np.isfinite(one.theta).all()
+
+
+def test_an_unidentified_direction_has_no_stationary_law(rng):
+    X = rng.normal(size=(100, 2))
+    X, y = np.column_stack([X, X.sum(1)]), X[:, 0] + rng.normal(size=100)
+    optimum = np.linalg.lstsq(X, y, rcond=None)[0]
+    for kernel in (mg.sgd(0.1), mg.masgrad(0.1)):
+        with pytest.raises(ValueError, match="singular"):
+            mg.stationary_law(mg.Linear(), (X, y), optimum, kernel, 10)
+    saddle = mg.GaussianMixture(2, 0.3)
+    z = np.concatenate([rng.normal(-1, 0.3, 100), rng.normal(1, 0.3, 100)])
+    with pytest.raises(ValueError, match="no minimum|singular"):
+        mg.stationary_law(saddle, z - z.mean(), [0.0, 0.0], mg.sgd(0.01), 10)
+
+
+def test_moments_at_two_points_do_not_merge(rng):
+    data = scenarios.regression(rng)
+    a, b = (mg.moments(mg.Linear(), np.full(4, c), data, "mean") for c in (0.0, 1.0))
+    with pytest.raises(ValueError, match="two thetas"):
+        a.merge(b)

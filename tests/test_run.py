@@ -70,6 +70,11 @@ def test_summaries_over_chains(problem):
     lower, upper = tr.interval(0.9)
     assert lower.shape == upper.shape == (6, 4)
     np.testing.assert_allclose(upper, np.quantile(tr.theta, 0.95, axis=0))
+    assert repr(tr) == "Trace of 40 chains, 6 records to step 5"
+    with pytest.raises(ValueError, match=r"\(4,\) is needed"):
+        tr.distance(np.zeros(3))
+    with pytest.raises(ValueError, match="level"):
+        tr.interval("95%")
     assert "not" in type(tr).interval.__doc__ and "confidence interval" in tr.interval.__doc__
 
 
@@ -155,6 +160,9 @@ def test_diverging_chains_are_reported_and_left_out(rng):
         lost = mg.run(mg.sgd(0.05), steep, Z, starts[2], 30, 5, 2)
     with pytest.raises(ValueError, match="every chain"):
         lost.mean()
+    with pytest.warns(mg.errors.DivergenceWarning):
+        short = mg.run(mg.sgd(0.05), steep, Z, starts[2], 30, 5, 2, keep="summary")
+    assert np.isfinite(short.mean()[0]).all() and np.isnan(short.mean()[-1]).all()
 
 
 def test_a_singular_covariance_is_reported(rng):

@@ -38,7 +38,7 @@ def paper(
     experiment: Annotated[str, typer.Argument(help="Which experiment; so far: logistic.")],
     out: Annotated[Path, typer.Option(help="Directory for NAME.png.")] = Path("paper"),
     quick: Annotated[bool, typer.Option("--quick", help="Half the steps.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the data and the chains.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the chains.")] = 0,
 ) -> None:
     """Rerun an experiment of the paper: a figure and a table."""
     if experiment not in EXPERIMENTS:

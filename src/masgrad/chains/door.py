@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from masgrad.covariance.moments import row_moments
+from masgrad.covariance.root import make_root
 from masgrad.data.arrays import BLOCK, blocks, count_rows
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StepSizeWarning
@@ -30,6 +31,33 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def check_seed(seed: Any) -> int:
+    """A seed that JAX takes."""
+    seed = check_count("seed", seed, 0)
+    if seed >= 2**63:
+        raise InputError(f"seed={seed}; a number below 2**63 is needed")
+    return seed
+
+
+def check_schedule(kernel: Any, steps: int) -> None:
+    """A schedule is traceable and gives one positive number, at the first step and the last."""
+    schedule = getattr(kernel, "step_size", None)
+    if not callable(schedule):
+        return
+    try:
+        values = [np.asarray(jax.jit(schedule)(t)) for t in (0, steps - 1)]
+    except Exception as error:
+        raise InputError(
+            f"the step-size schedule cannot be traced by JAX: {type(error).__name__}: {error}; "
+            "write it with jax.numpy, as a function of the step number"
+        ) from error
+    for t, value in zip((0, steps - 1), values, strict=True):
+        if value.ndim or not (np.isfinite(value) and value > 0):
+            raise InputError(
+                f"the step-size schedule gives {value} at step {t}; one finite number > 0 is needed"
+            )
+
+
 def check_objects(kernel: Any, model: Any) -> None:
     """A kernel and a model, in that order."""
     if not (hasattr(kernel, "init") and hasattr(kernel, "step")):
@@ -41,14 +69,34 @@ def check_objects(kernel: Any, model: Any) -> None:
 def sample_rows(model: Model, data: Rows | Simulator) -> Rows:
     """Checked rows: all of a table, a few of a simulator's."""
     if isinstance(data, Simulator):
-        return model.rows(jax.tree.map(np.asarray, data.sample(jax.random.key(1), 64)))
+        rows = model.rows(data.check())
+        _check_moments(data, model.dim(rows))
+        return rows
     return model.rows(data)
+
+
+def _check_moments(data: Simulator, p: int) -> None:
+    """A simulator's closed form gives b (p,) and Sigma (p, p)."""
+    if data.moments is None:
+        return
+    try:
+        shapes = [a.shape for a in jax.eval_shape(data.moments, np.zeros(p))]
+    except Exception as error:
+        raise InputError(f"moments(theta) fails at theta of shape ({p},): {error}") from error
+    if shapes != [(p,), (p, p)]:
+        raise InputError(f"moments(theta) gives shapes {shapes}; b ({p},) and Sigma ({p}, {p})")
 
 
 def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
     """theta0 as (p, K): one start for all chains, or one for each."""
     p = model.dim(rows)
-    theta = np.asarray(theta0, np.float64)
+    try:
+        theta = np.asarray(theta0)
+        theta = theta.astype(
+            np.float64, casting="same_kind" if theta.dtype.kind == "c" else "unsafe"
+        )
+    except (TypeError, ValueError):
+        raise InputTypeError(f"theta0={theta0!r}; an array of real numbers is needed") from None
     if theta.shape == (p,):
         theta = np.broadcast_to(theta, (chains, p))
     if theta.shape != (chains, p):
@@ -57,7 +105,10 @@ def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
             f"({chains}, {p}) for one start a chain"
         )
     if not np.isfinite(theta).all():
-        raise InputError("theta0 holds a number that is not finite")
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(theta0)))[0])
+        raise InputError(
+            f"theta0 is {np.asarray(theta0)[where]} at {where}; start at a finite point"
+        )
     return np.ascontiguousarray(theta.T)
 
 
@@ -112,14 +163,17 @@ def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
         return
     if isinstance(kernel.adjustment, BatchRoot | InverseHistory):
         return
-    if model.dim(rows) > STABILITY_DIM:
+    if model.dim(rows) > STABILITY_DIM or count_rows(rows) < 2:
         return
     stride = -(-count_rows(rows) // STABILITY_ROWS)
     rows = jax.tree.map(lambda a: a[::stride], rows)
     optimum = minimise(model, rows)
     if optimum is None:
         return
-    linear = linearise(kernel, row_moments(model, optimum, rows))
+    moments = row_moments(model, optimum, rows)
+    if kernel.adjustment.needs_population and make_root("symmetric", moments.cov).floored:
+        return  # V^-1 is not defined at the optimum: the run reports the floor where it meets one
+    linear = linearise(kernel, moments)
     eta = float(kernel.step_size)  # type: ignore[arg-type]
     radius, longest = linear.radius(eta), linear.longest_step()
     if radius > 1 + 1e-9:

@@ -71,9 +71,12 @@ class Summaries(Recorder):
 
     def _summarise(self, paths: np.ndarray) -> None:
         tails = [(1 + sign * level) / 2 for level in SUMMARY_LEVELS for sign in (-1, 1)]
-        self.means.append(paths.mean(-1))
-        self.covs.append(covariance(paths))
-        self.quantiles.append(np.quantile(paths, tails, axis=-1))
+        if paths.shape[-1] < 2:  # too few are left for a spread; the warning has said so
+            paths = np.full((*paths.shape[:-1], 2), np.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.means.append(paths.mean(-1))
+            self.covs.append(covariance(paths))
+            self.quantiles.append(np.quantile(paths, tails, axis=-1))
 
     def result(self, floored: np.ndarray) -> Summary:
         bands = np.concatenate(self.quantiles, axis=1)

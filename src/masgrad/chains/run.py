@@ -57,11 +57,14 @@ def run(
         steps: number of updates.
         batch_size: rows drawn for each update; None takes all rows, the deterministic update.
         chains: number of chains.
-        seed: the same seed gives the same paths.
+        seed: the same seed and number of chains give the same paths.
         replace: draw the rows of a batch with replacement (the paper's bootstrap).
-        thin: record every `thin`-th step.
+        thin: record every `thin`-th step; it divides `steps`.
         keep: "paths", or "summary" for mean, covariance and quantiles over chains only.
         progress: a bar after two seconds; None shows it on a terminal.
+
+    A program is compiled once for each kernel, model and shape: define a custom loss or a schedule
+    once, not in a loop. Ctrl-C ends a run early: it returns what has been run, with a warning.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -74,7 +77,10 @@ def run(
     """
     door.check_objects(kernel, model)
     steps, chains = door.check_count("steps", steps), door.check_count("chains", chains)
-    thin = door.check_count("thin", thin)
+    thin, seed = door.check_count("thin", thin), door.check_seed(seed)
+    if steps % thin:
+        raise InputError(f"thin={thin} does not divide steps={steps}; the last step would be lost")
+    door.check_schedule(kernel, steps)
     rows = door.sample_rows(model, data)
     theta = door.starts(model, theta0, rows, chains)
     known = None if isinstance(data, Simulator) else count_rows(rows)
@@ -111,7 +117,7 @@ def _drive(
     """Ask the chains for chunks of records until all are there."""
     thin = int(groups.thin)
     recorder.add(np.array([0]), theta[None])
-    done, chunk = 0, 32
+    done, chunk = 0, max(1, 32 // thin)
     with Progress(records * thin, progress) as bar:
         try:
             while done < records:
@@ -149,7 +155,7 @@ def _report(recorder: Recorder, floored: np.ndarray, steps: int) -> None:
     if floored.any():
         warnings.warn(
             f"the covariance was singular at up to {floored.max()} of {steps} steps of a chain and "
-            "met a floor: see .floored; pass ridge= to choose the regularisation yourself",
+            "met a floor: see .floored; drop redundant columns, or use mg.masgrad(..., ridge=)",
             SingularWarning,
             stacklevel=4,
         )

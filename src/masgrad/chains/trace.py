@@ -30,6 +30,9 @@ class Trace:
     diverged: dict[int, int] = field(default_factory=dict)
     floored: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
+    def __repr__(self) -> str:
+        return _describe("Trace", self.theta.shape[0], self.steps, self.diverged)
+
     @property
     def final(self) -> np.ndarray:
         """The last theta of each chain, (chains, p)."""
@@ -55,6 +58,10 @@ class Trace:
 
     def distance(self, theta: np.ndarray) -> np.ndarray:
         """l2 distance to a point, of the chains that stayed finite: (chains, records)."""
+        if np.shape(theta) != self.theta.shape[2:]:
+            raise InputError(
+                f"a point of shape {np.shape(theta)}; {self.theta.shape[2:]} is needed"
+            )
         return np.linalg.norm(self.finite() - theta, axis=-1)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -74,7 +81,8 @@ class Trace:
 class Summary:
     """Mean, covariance and central quantiles over chains at each record, without the paths.
 
-    A diverged chain counts up to the record before its divergence was seen.
+    A diverged chain counts up to the record before its divergence was seen; where fewer than two
+    chains are left, a record is NaN.
     """
 
     steps: np.ndarray
@@ -84,6 +92,9 @@ class Summary:
     quantiles: dict[float, np.ndarray]
     diverged: dict[int, int]
     floored: np.ndarray
+
+    def __repr__(self) -> str:
+        return _describe("Summary", len(self.final), self.steps, self.diverged)
 
     def mean(self) -> np.ndarray:
         """Mean over chains at each record, (records, p)."""
@@ -102,8 +113,13 @@ class Summary:
         return lower, upper
 
 
+def _describe(kind: str, chains: int, steps: np.ndarray, diverged: dict[int, int]) -> str:
+    lost = f", {len(diverged)} diverged" if diverged else ""
+    return f"{kind} of {chains} chains, {len(steps)} records to step {steps[-1]}{lost}"
+
+
 def check_level(level: float) -> None:
-    if not 0 < level < 1:
+    if not isinstance(level, float | int) or not 0 < level < 1:
         raise InputError(f"level={level}; a probability between 0 and 1 is needed, such as 0.95")
 
 

@@ -30,12 +30,14 @@ class Moments:
         mean: b, (p,).
         scatter: sum of (g - b)(g - b)', (p, p), or None.
         hessian: H, the mean Hessian of the loss, (p, p), or None.
+        theta: where they were taken, (p,), or None; `merge` refuses two that differ.
     """
 
     count: int
     mean: np.ndarray
     scatter: Array = None
     hessian: Array = None
+    theta: Array = None
 
     @property
     def cov(self) -> np.ndarray:
@@ -63,6 +65,8 @@ class Moments:
             raise InputError(
                 f"cannot merge moments of {len(self.mean)} and {len(other.mean)} parameters"
             )
+        if _both(self.theta, other.theta, np.array_equal) is False:
+            raise InputError("cannot merge moments taken at two thetas; compute both at one")
         count = self.count + other.count
         share = other.count / count
         step = other.mean - self.mean
@@ -73,6 +77,7 @@ class Moments:
                 self.scatter, other.scatter, lambda a, b: _merge_scatter(a, b, step, count, self)
             ),
             _both(self.hessian, other.hessian, lambda a, b: a + share * (b - a)),
+            self.theta if self.theta is not None else other.theta,
         )
 
     def root(
@@ -108,7 +113,9 @@ def _merge_scatter(a, b, step, count, left):
 
 
 @float64
-def moments(model: Model, theta: Array, data: Rows, parts: Sequence[Part] = PARTS) -> Moments:
+def moments(
+    model: Model, theta: Array, data: Rows, parts: Part | Sequence[Part] = PARTS
+) -> Moments:
     """Moments of the model's gradient at theta over all rows of the data.
 
     Paper: definitions b, V, H - population gradient, covariance and Hessian
@@ -125,6 +132,7 @@ def moments(model: Model, theta: Array, data: Rows, parts: Sequence[Part] = PART
         >>> m.count, m.mean, m.cov, m.hessian
         (4, array([-1.5]), array([[1.66666667]]), array([[1.]]))
     """
+    parts = (parts,) if isinstance(parts, str) else parts
     unknown = set(parts) - set(PARTS)
     if unknown:
         raise InputError(f"parts={tuple(parts)}: {sorted(unknown)} not among {PARTS}")
@@ -157,4 +165,4 @@ def _block_moments(model: Model, theta: np.ndarray, rows: Rows, parts: Sequence[
             G = G - mean
             scatter = G.T @ G
         hessian = model.hessian_sum(theta, rows) / count if "hessian" in parts else None
-    return Moments(count, mean, scatter, hessian)
+    return Moments(count, mean, scatter, hessian, theta)

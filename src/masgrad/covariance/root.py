@@ -172,9 +172,12 @@ def make_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
 
 
 def _lift(values: Array) -> tuple[Array, Array]:
-    """Eigenvalues no smaller than FLOOR times the largest, and how many were lifted."""
+    """Eigenvalues no smaller than FLOOR times the largest, and how many were lifted.
+
+    Where all are zero the floor is the smallest normal number: V^-1 0 is then 0, not NaN.
+    """
     xp = namespace(values)
-    floor = FLOOR * values.max(0)
+    floor = xp.maximum(FLOOR * values.max(0), np.finfo(float).tiny)
     return xp.maximum(values, floor), (values < floor).sum(0)
 
 

@@ -23,11 +23,14 @@ BLOCK = 4096
 
 def as_rows(data: Any, names: tuple[str, ...] = ()) -> Rows:
     """Data as a pytree of finite NumPy arrays of one length; floats become float64."""
-    leaves, structure = jax.tree.flatten(data)
-    if not leaves:
+    if hasattr(data, "sample") and hasattr(data, "reference"):
+        raise InputError("rows are needed here, and data is a Simulator; draw some: data.sample")
+    is_list = lambda x: isinstance(x, list)  # noqa: E731
+    paths, structure = jax.tree.flatten_with_path(data, is_leaf=is_list)
+    if not paths:
         raise InputError("data holds no array; give an array, or a tuple of arrays such as (X, y)")
-    labels = names or tuple(f"array {i} of the data" for i in range(len(leaves)))
-    arrays = [_as_array(leaf, label) for leaf, label in zip(leaves, labels, strict=True)]
+    labels = names or tuple(f"data{jax.tree_util.keystr(path)}" for path, _ in paths)
+    arrays = [_as_array(leaf, label) for (_, leaf), label in zip(paths, labels, strict=True)]
     lengths = [len(a) for a in arrays]
     if len(set(lengths)) > 1:
         said = ", ".join(f"{label} has {n}" for label, n in zip(labels, lengths, strict=True))
@@ -40,15 +43,26 @@ def as_rows(data: Any, names: tuple[str, ...] = ()) -> Rows:
 def as_regression(data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Data as a float64 pair (X, y) with one response a row."""
     if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InputError(f"a regression needs data=(X, y), got {type(data).__name__}")
+        raise InputError(
+            f"a regression needs data=(X, y), a pair of arrays, got {type(data).__name__}"
+        )
     X, y = as_rows(tuple(data), ("X", "y"))
     if y.ndim != 1:
-        raise InputError(f"y has shape {y.shape}; one response a row is needed, (N,)")
+        raise InputError(f"y has shape {y.shape}; (N,) is needed, one response a row: y.ravel()?")
+    if 0 in X.shape[1:]:
+        raise InputError(f"X has shape {X.shape}; at least one column is needed")
     return np.asarray(X, np.float64), np.asarray(y, np.float64)
 
 
 def _as_array(leaf: Any, label: str) -> np.ndarray:
-    array = np.asarray(leaf)
+    if hasattr(leaf, "toarray"):
+        raise InputTypeError(f"{label} is a sparse matrix; give {label}.toarray()")
+    if np.ma.is_masked(leaf):
+        raise InputError(f"{label} has masked entries; drop or impute those rows first")
+    try:
+        array = np.asarray(leaf)
+    except ValueError as error:
+        raise InputError(f"{label} is not a rectangular array: {error}") from None
     if array.ndim == 0:
         raise InputError(f"{label} is a scalar; axis 0 must be observations")
     if array.dtype == object:
@@ -57,7 +71,9 @@ def _as_array(leaf: Any, label: str) -> np.ndarray:
         array = array.astype(np.float64, copy=False)
         _check_finite(array, label)
     elif array.dtype.kind not in "iub":
-        raise InputTypeError(f"{label} has dtype {array.dtype}; numbers are needed")
+        raise InputTypeError(
+            f"{label} has dtype {array.dtype}; real numbers are needed: encode or convert it first"
+        )
     return array
 
 

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Array, Rows
 
 
@@ -29,6 +29,8 @@ class Simulator(eqx.Module):
     reference: int = eqx.field(default=100_000, static=True)
 
     def __check_init__(self):
+        if not callable(self.sample):
+            raise InputTypeError(f"Simulator needs a function of (key, n), got {self.sample!r}")
         if self.reference < 2:
             raise InputError(f"reference={self.reference}; at least 2 rows make a covariance")
 
@@ -36,6 +38,29 @@ class Simulator(eqx.Module):
         """`n` fresh rows for each chain, leaves of shape (n, K, ...)."""
         rows = self.sample(key, n * chains)
         return jax.tree.map(lambda a: a.reshape(n, chains, *a.shape[1:]), rows)
+
+    def check(self, n: int = 64) -> Rows:
+        """A few rows, once the traced sampler was seen to make `n` of them, fresh for each key."""
+        try:
+            draw = jax.jit(lambda key: self.sample(key, n))
+            rows, others = (jax.tree.map(np.asarray, draw(jax.random.key(i))) for i in (1, 2))
+        except Exception as error:
+            raise InputError(
+                f"sample(key, n) cannot be traced by JAX: {type(error).__name__}: {error}; write "
+                "it with jax.numpy and jax.random"
+            ) from error
+        leaves, others = jax.tree.leaves(rows), jax.tree.leaves(others)
+        if any(np.ndim(a) == 0 or len(a) != n for a in leaves):
+            shapes = [np.shape(a) for a in leaves]
+            raise InputError(
+                f"sample(key, {n}) gave arrays of shape {shapes}; axis 0 must be {n} rows"
+            )
+        if all(np.array_equal(a, b) for a, b in zip(leaves, others, strict=True)):
+            raise InputError(
+                "sample(key, n) gave the same rows for two keys; take all randomness from the key, "
+                "with jax.random (NumPy's would be drawn once and repeated at every step)"
+            )
+        return rows
 
     def reference_rows(self) -> Rows:
         """The rows that stand for the population where `moments` is not given."""

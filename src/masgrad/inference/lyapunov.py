@@ -16,7 +16,7 @@ from masgrad.covariance.moments import moments
 from masgrad.errors import InputError, StationarityWarning
 from masgrad.inference.law import Law
 from masgrad.kernels.kernel import Kernel
-from masgrad.kernels.stability import linearise
+from masgrad.kernels.stability import Linearised, linearise
 from masgrad.models.model import Model
 from masgrad.types import Array, Rows
 
@@ -47,16 +47,29 @@ def stationary_law(model: Model, data: Rows, theta: Array, kernel: Kernel, batch
     eta = float(kernel.step_size)
     m = moments(model, theta, data)
     linear = linearise(kernel, m)
-    if linear.radius(eta) >= 1:
-        raise InputError(
-            f"step_size={eta:g} makes I - eta A H unstable at this theta (spectral radius "
-            f"{linear.radius(eta):.3g}); use a step below {linear.longest_step():.3g}"
-        )
+    _check_contraction(linear, eta)
     contraction = np.eye(len(m.mean)) - eta * linear.drift
     S = solve_discrete_lyapunov(contraction, eta**2 / batch_size * linear.noise)
     law = Law(np.asarray(theta, float), (S + S.T) / 2, "iterate", "leading order in eta/n")
     _warn_off_optimum(m.mean, m.hessian, law)
     return law
+
+
+def _check_contraction(linear: Linearised, eta: float) -> None:
+    """I - eta A H contracts in every direction."""
+    size = np.abs(np.linalg.eigvals(linear.drift))
+    if size.min() <= 1e-9 * size.max():
+        raise InputError(
+            "H or Sigma is singular at this theta: the loss does not identify every direction, and "
+            "a chain has no stationary law; drop redundant columns, or pass ridge="
+        )
+    if linear.longest_step() == 0:
+        raise InputError("A H has a negative eigenvalue: this theta is no minimum of the mean loss")
+    if linear.radius(eta) >= 1:
+        raise InputError(
+            f"step_size={eta:g} makes I - eta A H unstable at this theta (spectral radius "
+            f"{linear.radius(eta):.3g}); use a step below {linear.longest_step():.3g}"
+        )
 
 
 def _warn_off_optimum(b: np.ndarray, H: np.ndarray, law: Law) -> None:

@@ -34,6 +34,11 @@ class Kernel(eqx.Module):
     adjustment: Adjustment
     gradient: Gradient = Sampled()
 
+    def __repr__(self) -> str:
+        eta = "schedule" if callable(self.step_size) else f"{float(self.step_size):g}"
+        slots = f"{type(self.adjustment).__name__}, {type(self.gradient).__name__}"
+        return f"Kernel(step_size={eta}, {slots})"
+
     def init(self, theta: Vectors) -> State:
         """State at t = 0 for theta (p, K)."""
         return State(

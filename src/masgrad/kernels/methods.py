@@ -44,7 +44,7 @@ def masgrad(
     Paper: preconditioning - without noise a constant V is preconditioning by A^2 = V^-1
 
     Args:
-        step_size: a float, or a schedule of the step number from 0.
+        step_size: a float, or a schedule of the step number from 0, written with jax.numpy.
         covariance: where V comes from: all rows at each chain's own theta, the batches before
             this one, or this very batch (the plug-in, which shifts the target by O(1/n)).
         root: the symmetric root of the theorems, its diagonal, or low rank plus ridge.
@@ -85,12 +85,11 @@ def _step_size(step_size: StepSize) -> StepSize:
     """A schedule as it is; a number as a NumPy array, which jit traces and x64 does not cut."""
     if callable(step_size):
         return step_size
-    try:
-        value = np.asarray(step_size, np.float64)
-    except (TypeError, ValueError):
+    if isinstance(step_size, bool | str) or step_size is None:
         raise InputTypeError(
             f"step_size={step_size!r}; a number, or a function of the step number, is needed"
-        ) from None
+        )
+    value = np.asarray(step_size, np.float64)
     if value.ndim or not np.isfinite(value) or value <= 0:
         raise InputError(f"step_size={step_size!r}; one finite number > 0 is needed")
     return value  # type: ignore[return-value]

@@ -28,8 +28,8 @@ class CustomLoss(Model):
     def __init__(self, fn: Callable[[Array, Rows], Array], dim: int):
         if not callable(fn):
             raise InputTypeError(f"CustomLoss needs a function of (theta, z), got {fn!r}")
-        if dim < 1:
-            raise InputError(f"CustomLoss(dim={dim}): at least one parameter is needed")
+        if not isinstance(dim, int | np.integer) or dim < 1:
+            raise InputError(f"CustomLoss(dim={dim!r}): a whole number of at least 1 is needed")
         self.fn, self.size = fn, int(dim)
 
     def rows(self, data: Rows) -> Rows:
@@ -52,7 +52,7 @@ class CustomLoss(Model):
         except Exception as error:
             raise InputError(
                 f"the custom loss cannot be traced by JAX at theta of shape ({self.size},): "
-                f"{error}; write it with jax.numpy, as a function of one row"
+                f"{type(error).__name__}: {error}; write it with jax.numpy, for one row"
             ) from error
         shape = getattr(out, "shape", None)
         if shape != () or not np.issubdtype(out.dtype, np.floating):

@@ -49,7 +49,7 @@ class GLM(Model):
         X, y = as_regression(data)
         if X.ndim != 2:
             raise InputError(
-                f"X has shape {X.shape}; a matrix with one row an observation is needed"
+                f"X has shape {X.shape}; a matrix with a row an observation is needed: X[:, None]?"
             )
         self.family.check(y)
         return X, y
@@ -129,15 +129,15 @@ def _weighted(XT: Array, w: Array) -> Matrices:
 
 
 def Linear() -> GLM:
-    """Linear regression: c(t) = t^2 / 2."""
+    """Linear regression: c(t) = t^2 / 2; no intercept unless X has a constant column."""
     return GLM("gaussian")
 
 
 def Logistic() -> GLM:
-    """Logistic regression: c(t) = log(1 + e^t); y in [0, 1]."""
+    """Logistic regression: c(t) = log(1 + e^t), y in [0, 1]; no intercept unless in X."""
     return GLM("bernoulli")
 
 
 def Poisson() -> GLM:
-    """Poisson regression: c(t) = e^t; y >= 0."""
+    """Poisson regression: c(t) = e^t, y >= 0; no intercept unless in X."""
     return GLM("poisson")

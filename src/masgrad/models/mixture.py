@@ -23,11 +23,11 @@ class GaussianMixture(Model):
     sigma: Array
 
     def __init__(self, components: int, sigma: float):
-        if components < 1 or not sigma > 0:
+        if int(components) != components or components < 1 or not sigma > 0:
             raise InputError(
                 f"GaussianMixture({components}, {sigma}): needs components >= 1 and sigma > 0"
             )
-        self.components, self.sigma = components, np.asarray(sigma, np.float64)
+        self.components, self.sigma = int(components), np.asarray(sigma, np.float64)
 
     def rows(self, data: Rows) -> Rows:
         z = as_rows(data, ("data",))

@@ -31,7 +31,7 @@ def report_logistic(out: Path, steps: int, seed: int) -> None:
 def _errors(result: Experiment, steps: int) -> Table:
     """Distance to the optimum on the way."""
     marks = sorted({0, steps // 4, steps // 2, steps})
-    table = Table(title="Mean l2 distance of the iterate to the optimum of the rows")
+    table = Table(title="Mean l2 distance to the optimum")
     table.add_column("process")
     for t in marks:
         table.add_column(f"t = {t}", justify="right")
@@ -43,7 +43,7 @@ def _errors(result: Experiment, steps: int) -> Table:
 
 def _distances(result: Experiment, steps: int) -> Table:
     """How close each chain is to its diffusion at the last step."""
-    table = Table(title=f"Chain against diffusion at t = {steps}, largest over coordinates")
+    table = Table(title=f"Chain against diffusion at t = {steps} (worst coordinate)")
     for column in ("process", "KS", "KS of copies", "W2", "W2 of copies"):
         table.add_column(column, justify="left" if column == "process" else "right")
     for name in ("MasGrad", "SGD"):
