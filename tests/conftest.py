@@ -1,8 +1,8 @@
 """One seed and one false-alarm rate for the whole suite.
 
 `make test SEED=n` varies the seed. A statistical test is marked `statistical(n)` with the number of
-comparisons it makes; all comparisons together share FALSE_ALARMS, and collection fails when they
-ask for more than BUDGET.
+comparisons that one case of it makes; all comparisons together share FALSE_ALARMS, and collection
+fails when they ask for more than BUDGET.
 """
 
 import os

@@ -35,42 +35,45 @@ def test_stationary_law_solves_its_equation(logistic):
     np.testing.assert_allclose(S, solve_discrete_lyapunov(M, noise), rtol=1e-10)
 
 
-@pytest.mark.statistical(8)
+@pytest.mark.statistical(3)
 @pytest.mark.parametrize("kind", ["sgd", "masgrad", "diff_sgd", "diff_masgrad"])
 def test_the_iterates_covariance_is_the_stationary_law(logistic, seed, kind):
-    """At n = 2000, where the relative error of order eta / n is far below the Monte-Carlo error."""
+    """At eta / n of 1e-3, where the law's own error is below the Monte-Carlo error."""
     model, data, optimum = logistic
     kernel = mg.sgd(3.0) if kind.endswith("sgd") else mg.masgrad(0.6)
+    n, chains = (2000, 20_000) if kind.startswith("diff") else (1000, 4000)
     contraction = linearise(kernel, mg.moments(model, optimum, data)).radius(kernel.step_size)
     steps = int(np.ceil(-4 / np.log(contraction)))  # the covariance is then e^-8 from its limit
     run = mg.diffusion(kernel) if kind.startswith("diff") else kernel
-    law = mg.stationary_law(model, data, optimum, kernel, 2000)
-    chains = 1000
-    tr = mg.run(run, model, data, optimum, steps, 2000, chains, seed + 11, thin=steps)
+    law = mg.stationary_law(model, data, optimum, kernel, n)
+    tr = mg.run(run, model, data, optimum, steps, n, chains, seed + 11, thin=steps)
     whitened = np.linalg.solve(np.linalg.cholesky(law.cov), (tr.final - optimum).T)
-    # |whitened|^2 over chains is chi-squared with 2 K degrees of freedom, up to O(eta / n)
+    # the sum of squares over chains is chi-squared with 2 K degrees of freedom, up to O(eta / n)
     total = (whitened**2).sum()
-    slack = 1 + 5 * float(kernel.step_size) / 2000
+    slack = 1 + 5 * float(kernel.step_size) / n
     assert total < chi2.isf(alpha() / 2, 2 * chains) * slack
     assert total > chi2.ppf(alpha() / 2, 2 * chains) / slack
     cross = (whitened[0] * whitened[1]).sum() / np.sqrt(chains)
-    assert abs(cross) < norm.isf(alpha() / 2) * 1.1
+    assert abs(cross) < norm.isf(alpha() / 2) * slack
 
 
+@pytest.mark.statistical(1)
 def test_the_error_of_the_stationary_law_is_of_order_eta_over_n(logistic, seed):
-    """Diffusions at small n: the relative error shrinks as eta / n does."""
+    """Diffusions at small n: the relative error of the covariance falls like 1/n."""
     model, data, optimum = logistic
-    kernel, errors = mg.masgrad(0.4), []
-    for n in (2, 32):
+    kernel, ns, errors = mg.masgrad(0.4), [2, 8], []
+    for n in ns:
         law = mg.stationary_law(model, data, optimum, kernel, n)
-        tr = mg.run(mg.diffusion(kernel), model, data, optimum, 200, n, 4000, seed, thin=10)
-        spread = tr.theta[:, 5:] - optimum
+        tr = mg.run(mg.diffusion(kernel), model, data, optimum, 300, n, 10_000, seed, thin=15)
+        spread = tr.theta[:, 4:] - optimum
         S = np.einsum("ksi,ksj->ij", spread, spread) / spread[..., 0].size
-        errors.append(np.linalg.norm(np.linalg.solve(law.cov, S) - np.eye(2)))
-    assert errors[1] < errors[0] / 3
-    assert errors[1] < 0.1
+        errors.append(np.trace(np.linalg.solve(law.cov, S)) / 2 - 1)
+    slope = np.polyfit(np.log(ns), np.log(errors), 1)[0]
+    # 170,000 nearly independent points: each error has sd 0.0025, the slope 0.0025 / error / log 4
+    assert abs(slope + 1) < norm.isf(alpha() / 2) * 0.0025 / errors[-1] / np.log(4) + 0.25
 
 
+@pytest.mark.statistical(9)
 def test_the_plug_in_is_shifted_by_order_one_over_n(seed):
     """covariance="batch" solves another equation; V from past batches does not."""
     data = logistic_rows()
@@ -135,12 +138,12 @@ def slope_and_error(sample, ns, t, seed, chains):
     return (x * np.log(w)).sum() / (x**2).sum(), np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
 
 
-@pytest.mark.statistical(2)
+@pytest.mark.statistical(1)
 @pytest.mark.parametrize("t", [1, 3])
 def test_skewed_data_approach_the_diffusion_at_rate_one_half(seed, t):
     slope, error = slope_and_error(scenarios.skewed, [4, 16, 64], t, seed, 200_000)
-    # 0.04: the next Edgeworth term, n^-1/2 relative, at these n
-    assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.04
+    # 0.01: the exact slope over these n is -0.501 at t = 1
+    assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.01
 
 
 @pytest.mark.statistical(1)
@@ -150,7 +153,7 @@ def test_vanishing_third_cumulants_are_faster(seed):
     assert abs(slope + 1.0) < norm.isf(alpha() / 2) * error + 0.15
 
 
-@pytest.mark.statistical(3)
+@pytest.mark.statistical(1)
 @pytest.mark.parametrize("law", ["skewed", "symmetric", "coin"])
 def test_universality_of_the_limit(seed, law):
     """Three data laws with the same b and V: their chains share one limit.
@@ -167,24 +170,24 @@ def test_universality_of_the_limit(seed, law):
     assert predicted < 0.03
 
 
-@pytest.mark.statistical(4)
-def test_masgrad_and_its_diffusion_on_gaussian_design(seed):
-    """V depends on theta: chain and diffusion agree at n = 400 and differ at n = 4, far away."""
-    data, K = scenarios.gaussian_design([1.0, -1.0]), 20_000
-    model, start = mg.Linear(), np.array([4.0, 2.0])
+@pytest.mark.statistical(1)
+def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
+    """Gaussian design, far start, two steps: the KS distance of two samples falls like n^-1/2."""
+    data, K, ns = scenarios.gaussian_design([1.0, -1.0]), 100_000, [4, 16, 64]
+    model, start, kernel = mg.Linear(), np.array([4.0, 2.0]), mg.masgrad(0.5)
+    distances = []
+    for n in ns:
+        chain = mg.run(kernel, model, data, start, 2, n, K, seed, thin=2).final
+        limit = mg.run(mg.diffusion(kernel), model, data, start, 2, n, K, seed + 1, thin=2).final
+        distances.append(kolmogorov_smirnov(chain, limit).max())
+    errors = np.sqrt(0.5 / K) / np.array(distances)  # sd(KS) of two samples is below sqrt(1 / 2K)
+    x = np.log(ns) - np.log(ns).mean()
+    slope = (x * np.log(distances)).sum() / (x**2).sum()
+    error = np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
+    assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.05  # 0.05: the next order at n = 4
 
-    def pair(n):
-        chain = mg.run(mg.masgrad(0.5), model, data, start, 4, n, K, seed, thin=4).final
-        limit = mg.run(mg.diffusion(mg.masgrad(0.5)), model, data, start, 4, n, K, seed + 1, thin=4)
-        return kolmogorov_smirnov(chain, limit.final).max()
 
-    near, far = pair(400), pair(4)
-    noise = kstwo.isf(alpha(), K // 2)
-    assert near < noise + 0.012  # 0.012: the n^-1/2 gap left at n = 400
-    assert far > 2 * near
-    assert far > noise
-
-
+@pytest.mark.statistical(1)
 def test_diffusion_moments_from_reference_rows_match_closed_form(seed):
     """A simulator without `moments` estimates them from reference rows."""
     known = scenarios.gaussian_design([1.0, -1.0])
@@ -210,13 +213,31 @@ def test_distances_and_their_baseline(rng):
         kolmogorov_smirnov(a, b[:, 0])
 
 
-@pytest.mark.statistical(4)
+@pytest.mark.statistical(8)
 def test_on_a_table_the_paper_setting_is_close_in_ks_and_w2(seed):
-    """Chain and diffusion of the logistic experiment beside two copies of the diffusion."""
-    result = logistic_experiment(seed)
-    for name in ("MasGrad", "SGD"):
-        c = result.closeness(name, 100)
-        # four coordinates of 100 against 100 chains; n = 25 leaves a real but small gap
-        assert c.ks < kstwo.isf(alpha() / 4, 50) + 0.05
-        assert c.w2 < 3 * c.w2_baseline
-    assert result.traces["MasGrad"].distance(result.optimum)[:, -1].mean() < 0.5
+    """The logistic experiment with 5000 chains, beside two copies of the diffusion.
+
+    At n = 25 the laws do differ a little: the bound is 0.06 above what sampling alone gives, and
+    the copies stay within that. TV would be 1 on a table, and is not claimed.
+    """
+    data, model, chains = logistic_rows(), mg.Logistic(), 5000
+    theta0 = np.zeros(4)
+    for kernel in (mg.masgrad(0.2), mg.sgd(0.2)):
+        runs = [
+            mg.run(k, model, data, theta0, 100, 25, chains, seed + i, thin=100).final
+            for i, k in enumerate((kernel, mg.diffusion(kernel), mg.diffusion(kernel)))
+        ]
+        c = closeness(*runs)
+        critical = kstwo.isf(alpha() / 4, chains // 2)
+        assert c.ks_baseline < critical
+        assert c.ks < critical + 0.06
+        assert c.w2 < 0.2 * runs[1].std(0).max()
+
+
+def test_the_logistic_experiment_is_the_papers():
+    """MasGrad arrives within 100 steps, SGD does not, and the copies are other runs."""
+    result = logistic_experiment(0)
+    error = {k: tr.distance(result.optimum)[:, -1].mean() for k, tr in result.traces.items()}
+    assert error["MasGrad"] < 0.35 < 0.8 < error["SGD"]
+    assert result.closeness("MasGrad", 100).ks < 0.4
+    assert np.all(result.copies["diff_SGD"].final != result.traces["diff_SGD"].final)

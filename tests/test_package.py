@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -63,21 +64,27 @@ def test_the_readmes_examples_run_and_it_stays_short(capsys):
         assert (ROOT / target).exists(), target
 
 
-def masgrad(*args: str) -> subprocess.CompletedProcess:
+def masgrad(*args: str, **env: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "masgrad.cli", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=os.environ | env
+    )
 
 
 def test_command_line(tmp_path):
     assert "paper" in masgrad("--help").stdout
     assert masgrad("--version").stdout == f"masgrad {mg.__version__}\n"
-    done = masgrad("paper", "logistic", "--quick", "--out", str(tmp_path / "new"))
+    cache = tmp_path / "cache"
+    out = ("--quick", "--out", str(tmp_path / "new"))
+    done = masgrad("paper", "logistic", *out, XDG_CACHE_HOME=str(cache))
+    assert len(list((cache / "masgrad" / "xla").iterdir())) > 4  # compiled programs are kept
     assert done.returncode == 0, done.stderr
     assert "diff_MasGrad" in done.stdout and "W2" in done.stdout
     assert (tmp_path / "new" / "logistic.png").stat().st_size > 20_000
 
 
 def test_command_line_errors_are_messages(tmp_path):
+    assert masgrad("paper", "logistic", "--seed", "-1").returncode == 2
     unknown = masgrad("paper", "quadratic")
     assert unknown.returncode != 0 and "quadratic" in unknown.stderr
     (tmp_path / "file").write_text("")

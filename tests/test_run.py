@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
-from scipy.stats import chisquare
+from scipy.stats import chi2, chisquare
 
 import masgrad as mg
 import scenarios
@@ -45,8 +45,9 @@ def test_groups_depend_on_the_number_of_chains_alone(problem, monkeypatch):
     """150 chains are three groups: one thread or two, the paths are the same, and all differ."""
     assert groups.group_size(150) == 52 and groups.group_size(64) == 64
     assert groups.group_size(1_000_000) == 62_500
+    monkeypatch.setattr(groups, "available_cores", lambda: 2)
     two = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(groups, "available_cores", lambda: 1)
     one = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
     np.testing.assert_array_equal(one, two)
     assert two.shape == (150, 5, 4)
@@ -122,14 +123,25 @@ def test_without_replacement(problem):
     np.testing.assert_allclose(
         mg.run(still, model, data, theta0, 3, 300, 2, replace=False).theta, whole, rtol=1e-10
     )
-    with jax.enable_x64(True):
-        table = jax.tree.map(jnp.asarray, Table.pack(np.arange(300.0)))
-        rows = np.asarray(table.draw(jax.random.key(0), 299, 4, replace=False))
-    assert all(len(np.unique(rows[:, k])) == 299 for k in range(4))
-    assert rows.max() <= 299
 
 
 @pytest.mark.statistical(2)
+@pytest.mark.parametrize("n", [12, 299])
+def test_rows_without_replacement_differ_and_are_drawn_evenly(n, seed):
+    """Floyd's algorithm for small batches, sorting for large ones."""
+    chains = 20_000
+    with jax.enable_x64(True):
+        table = jax.tree.map(jnp.asarray, Table.pack(np.arange(300.0)))
+        rows = np.asarray(table.draw(jax.random.key(seed), n, chains, replace=False)).astype(int)
+    assert np.all(np.diff(np.sort(rows, axis=0), axis=0) > 0)
+    counts = np.bincount(rows.ravel(), minlength=300)
+    assert len(counts) == 300
+    # a row's count is binomial; the counts' sum is fixed, and their chi-squared shrinks by 1 - n/N
+    statistic = ((counts - chains * n / 300) ** 2 / (chains * n / 300 * (1 - n / 300))).sum()
+    assert chi2.ppf(alpha() / 2, 299) < statistic * 299 / 300 < chi2.isf(alpha() / 2, 299)
+
+
+@pytest.mark.statistical(1)
 @pytest.mark.parametrize("count", [300, 70_000])
 def test_rows_are_drawn_evenly(count, seed):
     """Both ways of making a row number, over all rows and none of the padding."""
@@ -165,6 +177,18 @@ def test_diverging_chains_are_reported_and_left_out(rng):
     assert np.isfinite(short.mean()[0]).all() and np.isnan(short.mean()[-1]).all()
 
 
+@pytest.mark.parametrize("p", [2, 7])
+def test_a_lost_chain_does_not_touch_the_others(rng, p):
+    """MasGrad's batched eigensolver goes on for the chains that are finite."""
+    steep = mg.CustomLoss(lambda theta, z: jnp.sum((theta - z) ** 4), p)
+    Z, starts = rng.normal(size=(20, p)), rng.normal(size=(4, p))
+    well = mg.run(mg.masgrad(0.01), steep, Z, starts, 20, 10, 4).theta
+    starts[2] = 1e60  # its loss is finite, the square of its gradient is not
+    with pytest.warns(mg.errors.DivergenceWarning, match="1 of 4"):
+        ill = mg.run(mg.masgrad(0.01), steep, Z, starts, 20, 10, 4).theta
+    np.testing.assert_allclose(ill[[0, 1, 3]], well[[0, 1, 3]], rtol=1e-12)
+
+
 def test_a_singular_covariance_is_reported(rng):
     X = rng.normal(size=(100, 2))
     X = np.column_stack([X, X.sum(1)])
@@ -191,6 +215,51 @@ def test_an_interrupted_run_keeps_what_it_has(problem, monkeypatch):
         tr = mg.run(mg.masgrad(0.1), *problem, steps=500, chains=5)
     assert 16 < tr.theta.shape[1] < 501
     assert tr.steps[-1] == tr.theta.shape[1] - 1 and np.isfinite(tr.theta).all()
+
+
+@pytest.mark.parametrize("N", [2, 511, 512, 513, 4097, 65_537])
+@pytest.mark.parametrize("K", [1, 300])
+def test_population_moments_of_the_engine_are_those_of_the_host(rng, N, K):
+    """Blocks, padding and capacities at their edges."""
+    X, y = scenarios.regression(rng, N=N, p=3)
+    theta = rng.normal(size=(3, K))
+    with jax.enable_x64(True):
+        field = make_field(mg.Linear(), (X, y), 5)
+        estimate = eqx.filter_jit(lambda f, t: f.moments(t))(field, jnp.asarray(theta))
+    m = mg.moments(mg.Linear(), theta[:, -1], (X, y))
+    np.testing.assert_allclose(estimate.mean[:, -1], m.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(estimate.cov[..., -1], m.cov, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["mean", "intercept"])
+def test_the_engines_covariance_survives_a_large_mean(rng, case):
+    """The variance is 1e-14 or 1e-10 of the squared mean, which a difference of squares loses."""
+    if case == "mean":
+        model, data, theta = scenarios.mean_model(2), rng.normal(size=(700, 2)), np.full(2, 1e7)
+    else:
+        X = np.column_stack([np.ones(700), rng.normal(size=700)])
+        model, data, theta = mg.Linear(), (X, 1e5 + rng.normal(size=700)), np.zeros(2)
+    m = mg.moments(model, theta, data)
+    tr = mg.run(mg.masgrad(1.0), model, data, theta, 1, None, 2)
+    np.testing.assert_allclose(tr.final[0], theta - m.root().solve(m.mean), rtol=1e-6)
+
+
+def test_large_draws_are_made_in_chunks(rng, monkeypatch):
+    """The chunks' keys give the rows; their mean and covariance are NumPy's."""
+    monkeypatch.setattr("masgrad.kernels.field.DRAW_NUMBERS", 100)
+    X, y = scenarios.regression(rng, p=2)
+    theta, n = np.array([[0.3, 3e6], [0.1, 2e6], [0.0, 1e6]])[:2], 57
+    with jax.enable_x64(True):
+        field = make_field(mg.Linear(), (X, y), n)
+        key = jax.random.key(3)
+        estimate = field.draw(key, jnp.asarray(theta), cov=True)
+        size = 19  # 100 // 4 = 25 rows fit, so three equal chunks of 19
+        parts = [field.source.draw(jax.random.fold_in(key, i), size, 2) for i in range(3)]
+    for k in range(2):
+        rows = [np.concatenate([np.asarray(q[j])[:, k] for q in parts])[:n] for j in (0, 1)]
+        G = mg.Linear().gradients(theta[:, k], tuple(rows))
+        np.testing.assert_allclose(estimate.mean[:, k], G.mean(0), rtol=1e-10)
+        np.testing.assert_allclose(estimate.cov[..., k], np.cov(G.T), rtol=1e-9)
 
 
 class Counted(eqx.Module):

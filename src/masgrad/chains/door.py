@@ -20,6 +20,8 @@ from masgrad.types import Array, Rows
 
 STABILITY_DIM = 500
 STABILITY_ROWS = 4096
+OTHER_STARTS = 100
+OTHER_ROWS = 64
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
@@ -144,17 +146,35 @@ def _check_batch_covariance(kernel: Kernel, n: int, p: int) -> None:
 
 
 def check_loss(model: Model, theta: np.ndarray, rows: Rows) -> None:
-    """The loss and its gradient are finite where the first chain starts."""
+    """Loss and gradient are finite at the first start on all rows, at the others on a few."""
+    starts = np.unique(theta.T, axis=0)[:OTHER_STARTS]
+    few = jax.tree.map(lambda a: a[:OTHER_ROWS], rows)
     for number, block in enumerate(blocks(rows)):
-        losses, gradients = model.row_losses(theta, block), model.row_gradients(theta, block)
-        for name, values in (("loss", losses), ("gradient", gradients)):
-            finite = np.isfinite(values.reshape(len(values), -1)).all(1)
-            if not finite.all():
-                row = int(np.argmin(finite))
-                raise InputError(
-                    f"the {name} is {values[row]} at theta0 for row {number * BLOCK + row}; start "
-                    "where it is finite, or change the loss or the row"
-                )
+        _check_finite(model, theta[:, 0], block, number * BLOCK)
+    for start in starts if len(starts) > 1 else ():
+        _check_finite(model, start, few, 0)
+
+
+def _check_finite(model: Model, theta: np.ndarray, rows: Rows, first: int) -> None:
+    losses, gradients = model.row_losses(theta, rows), model.row_gradients(theta, rows)
+    for name, values in (("loss", losses), ("gradient", gradients)):
+        finite = np.isfinite(values.reshape(len(values), -1)).all(1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise InputError(
+                f"the {name} is {values[row]} at theta0 for row {first + row}; start where it is "
+                "finite, or change the loss or the row"
+            )
+
+
+def needs_population(kernel: Any, n: int | None, rows: int | None) -> bool:
+    """Whether a kernel asks for b and Sigma of all rows; Sigma takes at least two of them."""
+    if not isinstance(kernel, Kernel):
+        return True
+    covariance = kernel.adjustment.needs_population or kernel.gradient.needs_population
+    if covariance and rows is not None and rows < 2:
+        raise InputError("one row has no covariance; give at least 2 rows, or use mg.sgd")
+    return covariance or n is None
 
 
 def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:

@@ -1,9 +1,10 @@
 """All chains of a run, in groups that the machine's cores share.
 
 One compiled function advances a group by a *traced* number of records, so that neither another
-number of steps nor another N compiles again. XLA keeps one core busy with the small arrays of a
-chain's step; two groups in two threads keep two busy. The groups depend on the number of chains
-alone, never on the machine: group i draws its step t with the key fold_in(fold_in(seed, i), t).
+number of steps nor another N of the same capacity compiles again. XLA keeps one core busy with the
+small arrays of a chain's step; two groups in two threads keep two busy. The groups depend on the
+number of chains alone, never on the machine: group i draws its step t with the key
+fold_in(fold_in(seed, i), t).
 """
 
 import os
@@ -37,7 +38,7 @@ class Groups:
         self.most_records = int(
             np.clip(BUFFER_NUMBERS // (len(theta) * self.size), 1, BUFFER_RECORDS)
         )
-        self.pool = ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1))
+        self.pool = ThreadPoolExecutor(min(len(starts), available_cores()))
         self._group(0, 0)  # compile once, before the threads all ask for it
 
     def advance(self, count: int) -> np.ndarray:
@@ -52,10 +53,19 @@ class Groups:
         state, paths = _advance(*run, np.asarray(count), self.thin, self.most_records)
         return state, np.asarray(paths)[:count]
 
+    def close(self) -> None:
+        """End the threads."""
+        self.pool.shutdown(wait=False)
+
     def floored(self) -> np.ndarray:
         """Steps at which each chain met the floor; 0 for kernels that do not count them."""
         counts = [getattr(s, "floored", np.zeros(self.size, int)) for s in self.states]
         return np.concatenate([np.asarray(c) for c in counts])[: self.chains]
+
+
+def available_cores() -> int:
+    """Cores that this process may use; NPROC, which XLA reads too, sets fewer."""
+    return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
 
 
 def group_size(chains: int) -> int:

@@ -18,11 +18,11 @@ class Recorder(abc.ABC):
 
     def add(self, steps: np.ndarray, paths: np.ndarray) -> None:
         """Records at these steps, paths (records, p, K)."""
-        self.steps.extend(int(s) for s in steps)
         lost: Array = ~np.isfinite(paths).all(1)
         for chain in np.flatnonzero(lost.any(0)):
             self.diverged.setdefault(int(chain), int(steps[np.argmax(lost[:, chain])]))
         self.keep(paths, lost)
+        self.steps.extend(int(s) for s in steps)
 
     @abc.abstractmethod
     def keep(self, paths: np.ndarray, lost: np.ndarray) -> None: ...

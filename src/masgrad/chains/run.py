@@ -85,13 +85,17 @@ def run(
     theta = door.starts(model, theta0, rows, chains)
     known = None if isinstance(data, Simulator) else count_rows(rows)
     batch_size = door.check_batch(kernel, batch_size, len(theta), known, replace)
-    door.check_loss(model, theta[:, 0], rows)
+    door.check_loss(model, theta, rows)
+    population = door.needs_population(kernel, batch_size, known)
     if known is not None:
         door.warn_unstable(kernel, model, rows)
     recorder = _recorder(keep, chains, steps // thin + 1, len(theta))
-    field = make_field(model, data if known is None else rows, batch_size, replace)
+    field = make_field(model, data if known is None else rows, batch_size, replace, population)
     groups = Groups(kernel, field, theta, thin, seed)
-    _drive(groups, recorder, theta, steps // thin, progress)
+    try:
+        _drive(groups, recorder, theta, steps // thin, progress)
+    finally:
+        groups.close()
     _report(recorder, groups.floored(), steps)
     return recorder.result(groups.floored())
 

@@ -35,7 +35,8 @@ def _jacobi(S: Array) -> tuple[Array, Array]:
     def off_diagonal(A):
         A = jnp.abs(A)
         off = (A * (1.0 - np.eye(p))[:, :, None]).max((0, 1))
-        return (off / jnp.maximum(A.max((0, 1)), np.finfo(float).tiny)).max()
+        off = off / jnp.maximum(A.max((0, 1)), np.finfo(float).tiny)
+        return jnp.where(jnp.isfinite(off), off, 0.0).max()  # a lost chain must not stop the others
 
     def sweep(carry):
         A, Q, count, _ = carry

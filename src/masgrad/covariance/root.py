@@ -23,7 +23,7 @@ FLOOR = 1e-12
 
 
 class Root(eqx.Module):
-    """An operator V with V V' = Sigma + ridge I.
+    """An operator V with V V' = Sigma + ridge I, or its diagonal or leading part.
 
     `floored` counts the directions that the floor lifted (for each chain, where there are chains).
     """

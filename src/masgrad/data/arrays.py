@@ -2,8 +2,8 @@
 
 `blocks` walks over NumPy rows in cache-sized pieces. `Table` is what a compiled chain draws from:
 its rows are padded to a capacity that many N share, and the true count is a traced number, so that
-another N does not compile again. Padding repeats a real row and carries weight 0: a loss that is
-finite on the data stays finite on the padding.
+another N of the same capacity does not compile again. Padding repeats a real row and carries weight
+0: a loss that is finite on the data stays finite on the padding.
 """
 
 from collections.abc import Iterator
@@ -148,9 +148,7 @@ class Table(eqx.Module):
         if replace:
             index = self._with_replacement(key, n, chains)
         else:
-            real = jnp.arange(self.capacity) < self.count
-            priority = jax.random.uniform(key, (chains, self.capacity))
-            index = jax.lax.top_k(jnp.where(real, priority, -1.0), n)[1].T
+            index = self._without_replacement(key, n, chains)
         return jax.tree.map(lambda a: a[index], self.rows)
 
     def _with_replacement(self, key: Array, n: int, chains: int) -> Array:
@@ -161,6 +159,24 @@ class Table(eqx.Module):
         words = jax.random.bits(key, (-(-n // 2), chains), np.uint64)
         halves = jnp.concatenate([words >> 32, words & 0xFFFFFFFF])[:n]
         return ((halves * self.count.astype(np.uint64)) >> 32).astype(int)
+
+    def _without_replacement(self, key: Array, n: int, chains: int) -> Array:
+        """Row numbers (n, K) that differ within a chain.
+
+        Small batches by Floyd's algorithm, O(n^2) for each chain; large ones by sorting all rows.
+        """
+        if n * n > self.capacity:
+            real = jnp.arange(self.capacity) < self.count
+            priority = jax.random.uniform(key, (chains, self.capacity))
+            return jax.lax.top_k(jnp.where(real, priority, -1.0), n)[1].T
+        uniform = jax.random.uniform(key, (n, chains))
+
+        def choose(i, index):
+            last = self.count - n + i
+            row = jnp.floor(uniform[i] * (last + 1)).astype(int)
+            return index.at[i].set(jnp.where((index == row).any(0), last, row))
+
+        return jax.lax.fori_loop(0, n, choose, jnp.full((n, chains), -1))
 
     def number_of_blocks(self, size: int) -> Array:
         return (self.count + size - 1) // size

@@ -12,8 +12,9 @@ import warnings
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
+from masgrad.chains.door import check_count
 from masgrad.covariance.moments import moments
-from masgrad.errors import InputError, StationarityWarning
+from masgrad.errors import InputError, InputTypeError, StationarityWarning
 from masgrad.inference.law import Law
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.stability import Linearised, linearise
@@ -40,8 +41,9 @@ def stationary_law(model: Model, data: Rows, theta: Array, kernel: Kernel, batch
         >>> law.target
         'iterate'
     """
-    if batch_size is None or batch_size < 1:
-        raise InputError(f"batch_size={batch_size}; a chain without sampling has no spread")
+    if not isinstance(kernel, Kernel):
+        raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    check_count("batch_size", batch_size)
     if callable(kernel.step_size):
         raise InputError("a step-size schedule has no stationary law; use a constant step")
     eta = float(kernel.step_size)

@@ -8,7 +8,7 @@
     InverseHistory    A = (sum of past g g')^-1/2        AdaGrad
 
 An adjustment is stateful: `init(theta)` makes its memory, `update` sees the step's point and drawn
-gradient and returns the new memory, the adjusted gradient and the number of floored directions.
+gradient and returns the adjusted gradient, the new memory, and the root that it used.
 `matrix(moments)` is A at known moments, for laws and stability on the host.
 """
 
@@ -19,20 +19,26 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from masgrad.covariance.eigen import spectrum
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import LowRankRoot, SymmetricRoot, make_root
+from masgrad.covariance.root import FLOOR, LowRankRoot, Root, SymmetricRoot, make_root
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
-from masgrad.types import Array, RootKind, Vectors
+from masgrad.types import Array, Matrices, RootKind, Vectors
 
 
 class Adjusted(eqx.Module):
-    """An adjusted gradient A g, the memory for the next step, and floored directions a chain."""
+    """An adjusted gradient A g, the memory for the next step, and V where A = V^-1."""
 
     direction: Vectors
     memory: Any
-    floored: Array | int = 0
+    root: Root | None = None
+
+    @property
+    def floored(self) -> Array | int:
+        """Directions that the root's floor lifted, for each chain."""
+        return 0 if self.root is None else self.root.floored
 
 
 class Adjustment(eqx.Module):
@@ -83,7 +89,7 @@ class PopulationRoot(Adjustment):
 
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
         V = make_root(self.kind, point.population.cov, self.ridge)
-        return Adjusted(V.solve(drawn.mean), memory, V.floored)
+        return Adjusted(V.solve(drawn.mean), memory, V)
 
     def matrix(self, moments: Moments) -> np.ndarray:
         return make_root(self.kind, moments.cov, self.ridge).solve(np.eye(len(moments.mean)))
@@ -111,7 +117,7 @@ class BatchRoot(Adjustment):
             V = make_root(self.kind, drawn.cov, self.ridge)
         else:
             V = LowRankRoot.of_factor(drawn.factor, self.ridge)
-        return Adjusted(V.solve(drawn.mean), memory, V.floored)
+        return Adjusted(V.solve(drawn.mean), memory, V)
 
     def matrix(self, moments: Moments) -> np.ndarray:
         raise InputError(
@@ -147,7 +153,7 @@ class RunningRoot(Adjustment):
         V = make_root(self.kind, cov, self.ridge)
         weight = jnp.maximum(1.0 / (t + 1), self.forget)
         newest = cov + weight * (drawn.cov - cov)
-        return Adjusted(V.solve(drawn.mean), (newest, t + 1), V.floored)
+        return Adjusted(V.solve(drawn.mean), (newest, t + 1), V)
 
     def matrix(self, moments: Moments) -> np.ndarray:
         return PopulationRoot(kind=self.kind, ridge=self.ridge).matrix(moments)
@@ -163,7 +169,7 @@ class InverseFisher(Adjustment):
 
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
         V = SymmetricRoot.of(point.field.fisher(point.population))
-        return Adjusted(V.power(drawn.mean, -1.0), memory, V.floored)
+        return Adjusted(V.power(drawn.mean, -1.0), memory, V)
 
     def matrix(self, moments: Moments) -> np.ndarray:
         return SymmetricRoot.of(moments.fisher).power(np.eye(len(moments.mean)), -1.0)
@@ -189,7 +195,15 @@ class InverseHistory(Adjustment):
             G = memory + g * g
             return Adjusted(jnp.where(G > 0, g / jnp.sqrt(jnp.where(G > 0, G, 1.0)), 0.0), G)
         G = memory + g[:, None] * g[None]
-        return Adjusted(SymmetricRoot.of(G).solve(g), G)
+        return Adjusted(_pseudo_inverse_root(G, g), G)
 
     def matrix(self, moments: Moments) -> np.ndarray:
         raise InputError("AdaGrad's step shrinks with its history: it has no stationary A")
+
+
+def _pseudo_inverse_root(G: Matrices, g: Vectors) -> Vectors:
+    """G^-1/2 g in the span of G, which has rank t after t steps and holds g."""
+    values, vectors = spectrum(G)
+    keep = values > FLOOR * values.max(0)
+    scale = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, values, 1.0)), 0.0)
+    return (vectors * (scale * (vectors * g[:, None]).sum(0))[None]).sum(1)

@@ -51,7 +51,7 @@ class Field(eqx.Module):
 
     model: Model
     source: Table | Simulator
-    population: Table | Callable[[Array], tuple[Array, Array]]
+    population: Table | Callable[[Array], tuple[Array, Array]] | None
     features: Rows
     batch_size: int | None = eqx.field(static=True)
     replace: bool = eqx.field(static=True, default=True)
@@ -73,7 +73,8 @@ class Field(eqx.Module):
         assert self.batch_size is not None
         size = max(1, DRAW_NUMBERS // theta.size)
         if size < self.batch_size and self.replace and not factor:
-            return _estimate(self._chunked_sums(key, theta, size, cov), self.batch_size)
+            chunks = -(-self.batch_size // size)
+            return self._chunked(key, theta, -(-self.batch_size // chunks), cov)
         G = self._gradients(key, theta, self.batch_size)
         mean = G.mean(0)
         scaled = (G - mean) / math.sqrt(max(self.batch_size - 1, 1))
@@ -90,16 +91,18 @@ class Field(eqx.Module):
             rows = self.source.draw(key, n, theta.shape[1], self.replace)
         return self.model.paired_gradients(theta, rows)
 
-    def _chunked_sums(self, key: Array, theta: Vectors, size: int, outer: bool) -> Sums:
-        """A large batch in equal chunks; the last one is cut by weights."""
+    def _chunked(self, key: Array, theta: Vectors, size: int, outer: bool) -> Estimate:
+        """A large batch in equal chunks, about the first one's mean; weights cut the last."""
         n = self.batch_size or 0
+        centre = self._gradients(jax.random.fold_in(key, 0), theta, size).mean(0)
 
         def chunk(i: Array) -> Sums:
-            G = self._gradients(jax.random.fold_in(key, i), theta, size)
+            G = self._gradients(jax.random.fold_in(key, i), theta, size) - centre
             G = G * (i * size + jnp.arange(size) < n)[:, None, None]
             return Sums(G.sum(0), jnp.einsum("nik,njk->ijk", G, G) if outer else None)
 
-        return _accumulate(chunk, -(-n // size), theta, outer)
+        about = _estimate(_accumulate(chunk, -(-n // size), theta, outer), n)
+        return Estimate(about.mean + centre, about.cov)
 
     def moments(self, theta: Vectors, cov: bool = True) -> Estimate:
         """b, and Sigma with divisor N - 1 if asked, at every chain's own theta.
@@ -108,6 +111,7 @@ class Field(eqx.Module):
         """
         table = self.population
         if not isinstance(table, Table):
+            assert table is not None
             return Estimate(*jax.vmap(table, 1, -1)(theta))
         size = _block_size(self.model.row_size(table.rows) * theta.shape[1], table.capacity)
 
@@ -117,7 +121,24 @@ class Field(eqx.Module):
 
         one = size == table.capacity
         sums = block(0) if one else _accumulate(block, table.number_of_blocks(size), theta, cov)
-        return _estimate(sums, table.count)
+        rough = _estimate(sums, table.count)
+        if not cov:
+            return rough
+        precise = lambda: self._centred_cov(theta, rough.mean, size)  # noqa: E731
+        return Estimate(rough.mean, jax.lax.cond(_cancels(rough), precise, lambda: rough.cov))
+
+    def _centred_cov(self, theta: Vectors, mean: Vectors, size: int) -> Matrices:
+        """Sigma by a second pass about the mean, for gradients whose mean dwarfs their spread."""
+        table = self.population
+        assert isinstance(table, Table)
+
+        def block(i: Array) -> Matrices:
+            features, weight = table.block(i, size, self.features, self.model.row_axis)
+            return self.model.centred_outer(theta, features, weight, mean)
+
+        add = lambda i, total: total + block(i)  # noqa: E731
+        zero = jnp.zeros((len(mean), *mean.shape))
+        return jax.lax.fori_loop(0, table.number_of_blocks(size), add, zero) / (table.count - 1)
 
     def fisher(self, population: Estimate) -> Matrices:
         """Uncentred E[g g'] of the population, divisor N."""
@@ -127,10 +148,14 @@ class Field(eqx.Module):
 
 
 def make_field(
-    model: Model, data: Rows | Simulator, batch_size: int | None, replace: bool = True
+    model: Model,
+    data: Rows | Simulator,
+    batch_size: int | None,
+    replace: bool = True,
+    population: bool = True,
 ) -> Field:
-    """Checked data as a field; a simulator without moments gets a reference table."""
-    if isinstance(data, Simulator) and data.moments is not None:
+    """Checked data as a field; a simulator whose moments are needed but not known gets a table."""
+    if isinstance(data, Simulator) and (data.moments is not None or not population):
         return Field(model, data, data.moments, None, batch_size, replace)
     rows = data.reference_rows() if isinstance(data, Simulator) else data
     table = jax.tree.map(jnp.asarray, Table.pack(model.rows(rows)))
@@ -158,6 +183,12 @@ def _estimate(sums: Sums, count: Array | int) -> Estimate:
         return Estimate(mean)
     centred = sums.outer - count * mean[:, None] * mean[None]
     return Estimate(mean, centred / (count - 1))
+
+
+def _cancels(estimate: Estimate) -> Array:
+    """Whether a variance is so small beside its squared mean that it has lost seven digits."""
+    variance = jnp.einsum("iik->ik", estimate.cov)
+    return jnp.any(variance < 1e-6 * estimate.mean**2)
 
 
 def _block_size(numbers_per_row: int, capacity: int) -> int:

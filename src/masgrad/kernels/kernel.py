@@ -1,7 +1,8 @@
-"""A kernel is one update with its slots filled: theta' = theta - eta A(theta) g.
+"""A kernel is one update with its slots filled: theta' = prox(theta - eta A(theta) g).
 
 `init(theta)` makes the state, `step(key, state, field)` advances all chains by one step. Both are
-traced, and the state is all that is carried: another object with these two methods runs as well.
+traced, and the state is all that is carried: another object with these two methods, whose state has
+`t` and `theta`, runs as well.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from masgrad.covariance.root import Root
 from masgrad.kernels.adjustment import Adjustment
 from masgrad.kernels.field import Field
 from masgrad.kernels.gradient import Gradient, Point, Sampled
@@ -24,8 +26,17 @@ class State(eqx.Module):
     floored: Array
 
 
+class Prox(eqx.Module):
+    """The last slot: nothing here, a penalty's proximal map in the V metric for MadProx."""
+
+    def __call__(self, theta: Vectors, eta: Array, root: Root | None) -> Vectors:
+        """The point after the gradient step, pulled towards what the penalty wants."""
+        del eta, root
+        return theta
+
+
 class Kernel(eqx.Module):
-    """One update with three slots: step size, adjustment and gradient.
+    """One update with three slots, gradient, adjustment and prox, and a step size.
 
     Paper: MasGrad - one body of code for every process, chosen by its slots
     """
@@ -33,6 +44,7 @@ class Kernel(eqx.Module):
     step_size: StepSize
     adjustment: Adjustment
     gradient: Gradient = Sampled()
+    prox: Prox = Prox()
 
     def __repr__(self) -> str:
         eta = "schedule" if callable(self.step_size) else f"{float(self.step_size):g}"
@@ -52,7 +64,8 @@ class Kernel(eqx.Module):
         point = Point(field, state.theta, cov or (part is not None and field.batch_size is None))
         drawn = self.gradient(key, point, part == "cov", part == "factor")
         adjusted = self.adjustment.update(state.memory, point, drawn)
-        theta = state.theta - self.step_at(state.t) * adjusted.direction
+        eta = self.step_at(state.t)
+        theta = self.prox(state.theta - eta * adjusted.direction, eta, adjusted.root)
         floored = state.floored + (adjusted.floored > 0)
         return State(state.t + 1, theta, adjusted.memory, floored)
 

@@ -102,6 +102,14 @@ class GLM(Model):
             return Sums(XT @ r, _weighted(XT, r * r))
         return Sums(XT @ r, _from_triangle(triangles @ (r * r), len(XT)))
 
+    def centred_outer(
+        self, theta: Vectors, features: Rows, weight: Array, centre: Vectors
+    ) -> Matrices:
+        XT, y, _ = features
+        r = self.family.slope(_predictor(XT, theta), y[:, None])
+        G = weight[:, None] * (XT[:, :, None] * r - centre[:, None])
+        return jnp.einsum("ibk,jbk->ijk", G, G)
+
     def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
         X = self.design(rows)
         r = self.family.slope((X * theta.T).sum(-1), rows[1])

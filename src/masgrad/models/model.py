@@ -1,7 +1,7 @@
 """A model is a loss for one observation; everything else follows by automatic differentiation.
 
-A new model needs `loss(theta, z)`, `dim(rows)` and `rows(data)`. The public methods (`risk`,
-`gradients`, `hessian`) take whole data sets and return NumPy. The engine's methods are traced:
+A new model needs `loss(theta, z)` and `dim(rows)`, and `rows(data)` to check its data. The public
+methods (`risk`, `gradients`) take whole data sets and return NumPy. The engine's are traced:
 `shared_sums` adds gradients and their outer products over rows that all chains share, and
 `paired_gradients` gives the gradients of rows of which each chain has its own.
 """
@@ -104,6 +104,17 @@ class Model(eqx.Module):
             return Sums(weight @ G, (weight[:, None] * G).T @ G if outer else None)
 
         return jax.vmap(one_chain, 1, -1)(theta)
+
+    def centred_outer(
+        self, theta: Vectors, features: Rows, weight: Array, centre: Vectors
+    ) -> Matrices:
+        """Sum of (g - centre)(g - centre)' over shared rows, without cancellation."""
+
+        def one_chain(t, c):
+            G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features) - c
+            return (weight[:, None] * G).T @ G
+
+        return jax.vmap(one_chain, (1, 1), -1)(theta, centre)
 
     def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
         """Gradients of rows (n, K, ...) of which each chain has its own: (n, p, K)."""
