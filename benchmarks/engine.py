@@ -72,23 +72,28 @@ def bare_products(X, chains, steps):
             X.T @ X
 
 
-def in_turn(rounds, **programs):
-    """Median seconds of each program, in turn so that noise hits all alike.
+def seconds(program):
+    """One run, timed right after another of its own.
 
-    Each is timed right after a run of its own: after another's it would pay for that one's caches
-    and for BLAS threads that are still spinning.
+    After another program's run it would pay for that one's caches and BLAS threads still spinning.
     """
-    seconds = {name: [] for name in programs}
-    for _ in range(rounds):
-        for name, program in programs.items():
-            program()
-            start = time.perf_counter()
-            program()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: float(np.median(s)) for name, s in seconds.items()}
+    program()
+    start = time.perf_counter()
+    program()
+    return time.perf_counter() - start
 
 
-def paper_setting(rng, rounds=9):
+def ratio(theirs, ours, rounds=9, repeats=3):
+    """Median of theirs over median of ours, in turn: its middle and range over repeats."""
+    values = []
+    for _ in range(repeats):
+        pairs = np.array([(seconds(theirs), seconds(ours)) for _ in range(rounds)])
+        values.append(np.divide(*np.median(pairs, axis=0)))
+    low, middle, high = np.sort(values)
+    return f"{middle:.1f} ({low:.1f} to {high:.1f})"
+
+
+def paper_setting(rng):
     data = logistic(rng, 500, 4)
     kernel, model = mg.masgrad(0.2), mg.Logistic()
 
@@ -98,67 +103,50 @@ def paper_setting(rng, rounds=9):
     start = time.perf_counter()
     masgrad()
     first = time.perf_counter() - start
-    t = in_turn(
-        rounds, masgrad=masgrad, plain=lambda: plain_numpy(data), tuned=lambda: tuned_numpy(data)
-    )
+    setting = "logistic N=500 p=4 n=25, 100 chains x 100 steps"
+    yield f"{setting}: plain NumPy / masgrad", ratio(lambda: plain_numpy(data), masgrad), "6, aim 8"
     yield (
-        "logistic N=500 p=4 n=25, 100 chains x 100 steps: plain NumPy / masgrad",
-        (f"{t['plain'] / t['masgrad']:.1f} (bar 6, aim 8)"),
+        "the same, NumPy with one product for all covariances",
+        ratio(lambda: tuned_numpy(data), masgrad),
+        "",
     )
-    yield (
-        "the same: NumPy with one product for all covariances / masgrad",
-        (f"{t['tuned'] / t['masgrad']:.1f}"),
-    )
-    yield "the same: first call, compilation included", f"{first:.1f} s (bar 4)"
+    yield "the same, first call with compilation", f"{first:.1f} s", "4 s"
 
 
-def large_setting(rng, rounds=5, steps=10):
+def large_setting(rng, steps=20):
     data = logistic(rng, 10_000, 50)
     kernel, model = mg.masgrad(0.05), mg.Logistic()
 
-    def masgrad(steps=steps, chains=20):
-        return mg.run(kernel, model, data, np.zeros(50), steps=steps, chains=chains)
+    def masgrad(steps):
+        return mg.run(kernel, model, data, np.zeros(50), steps=steps, chains=20)
 
-    masgrad(), masgrad(1)
-    t = in_turn(
-        rounds,
-        masgrad=masgrad,
-        start=lambda: masgrad(1),
-        bare=lambda: bare_products(data[0], 20, steps - 1),
-    )
-    ratio = (t["masgrad"] - t["start"]) / t["bare"]
-    yield (
-        "logistic N=10,000 p=50, 20 chains: a step / its bare products in BLAS",
-        (f"{ratio:.2f} (bar 3)"),
-    )
+    masgrad(1)
+    ours = np.median([seconds(lambda: masgrad(steps)) - seconds(lambda: masgrad(1)) for _ in "abc"])
+    bare = np.median([seconds(lambda: bare_products(data[0], 20, steps - 1)) for _ in "abc"])
+    what = "logistic N=10,000 p=50, 20 chains: a step / its bare products in BLAS"
+    yield what, f"{ours / bare:.2f}", "3"
 
 
-def scaling(rng, rounds=5):
+def scaling(rng):
     data = logistic(rng, 500, 4)
     kernel, model = mg.masgrad(0.2), mg.Logistic()
 
     def masgrad(steps, chains):
-        return mg.run(kernel, model, data, np.zeros(4), steps=steps, chains=chains)
+        return lambda: mg.run(kernel, model, data, np.zeros(4), steps=steps, chains=chains)
 
-    masgrad(10, 100), masgrad(10, 400)
-    t = in_turn(
-        rounds,
-        base=lambda: masgrad(250, 100),
-        steps=lambda: masgrad(1000, 100),
-        chains=lambda: masgrad(250, 400),
-    )
-    yield "4 times the steps take", f"{t['steps'] / t['base']:.1f} times as long"
-    yield "4 times the chains take", f"{t['chains'] / t['base']:.1f} times as long"
+    yield "4 times the steps / once", ratio(masgrad(1000, 100), masgrad(250, 100), 3), "linear: 4"
+    yield "4 times the chains / once", ratio(masgrad(250, 400), masgrad(250, 100), 3), "linear: 4"
 
 
 def main():
     rng = np.random.default_rng(0)
-    lines = ["# Engine benchmark", "", "Last run of `make bench` on 2 cores.", ""]
-    lines += ["| what | measured |", "|---|---|"]
+    lines = ["# Engine benchmark", "", "Last run of `make bench`, on 2 cores: ratios of times "]
+    lines[-1] += "measured in turn, the middle of three repeats with their range."
+    lines += ["", "| what | measured | bar |", "|---|---|---|"]
     for part in (paper_setting, large_setting, scaling):
-        for what, measured in part(rng):
-            lines.append(f"| {what} | {measured} |")
-            print(f"{what}: {measured}", flush=True)
+        for what, measured, bar in part(rng):
+            lines.append(f"| {what} | {measured} | {bar} |")
+            print(f"{what}: {measured}   bar: {bar}", flush=True)
     pathlib.Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
