@@ -6,12 +6,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from masgrad.covariance.moments import row_moments
+from masgrad.covariance.moments import Moments, row_moments
 from masgrad.covariance.root import make_root
 from masgrad.data.arrays import BLOCK, blocks, count_rows
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StepSizeWarning
-from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
+from masgrad.kernels.adjustment import BatchRoot, Identity, InverseHistory, RunningRoot
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.stability import linearise, minimise
 from masgrad.models.glm import GLM
@@ -177,6 +177,13 @@ def needs_population(kernel: Any, n: int | None, rows: int | None) -> bool:
     return covariance or n is None
 
 
+def _noise_free(model: Model, moments: Moments, rows: Rows) -> bool:
+    """Whether Sigma is singular at the optimum, or nothing but rounding (a perfect fit)."""
+    away = row_moments(model, np.zeros(len(moments.mean)), rows, ("cov",))
+    vanishes = np.trace(moments.cov) <= 1e-16 * np.trace(away.cov)
+    return bool(vanishes or make_root("symmetric", moments.cov).floored)
+
+
 def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
     """Warn of a constant step that does not contract at the optimum of a linear predictor."""
     if not isinstance(model, GLM) or not isinstance(kernel, Kernel) or callable(kernel.step_size):
@@ -191,7 +198,7 @@ def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
     if optimum is None:
         return
     moments = row_moments(model, optimum, rows)
-    if kernel.adjustment.needs_population and make_root("symmetric", moments.cov).floored:
+    if not isinstance(kernel.adjustment, Identity) and _noise_free(model, moments, rows):
         return  # V^-1 is not defined at the optimum: the run reports the floor where it meets one
     linear = linearise(kernel, moments)
     eta = float(kernel.step_size)  # type: ignore[arg-type]

@@ -55,7 +55,13 @@ class SymmetricRoot(Root):
 
     @classmethod
     def of(cls, cov: Array, ridge: Array | float = 0.0) -> "SymmetricRoot":
-        values, vectors = spectrum(cov)
+        return cls.of_spectrum(*spectrum(cov), ridge)
+
+    @classmethod
+    def of_spectrum(
+        cls, values: Array, vectors: Array, ridge: Array | float = 0.0
+    ) -> "SymmetricRoot":
+        """From Sigma's eigenvalues and vectors: roots that differ in their ridge share them."""
         values, floored = _lift(values + ridge)
         return cls(values, vectors, floored)
 

@@ -88,7 +88,7 @@ class PopulationRoot(Adjustment):
     needs_population = True
 
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
-        V = make_root(self.kind, point.population.cov, self.ridge)
+        V = point.root(self.kind, self.ridge)
         return Adjusted(V.solve(drawn.mean), memory, V)
 
     def matrix(self, moments: Moments) -> np.ndarray:

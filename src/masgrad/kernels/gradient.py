@@ -14,9 +14,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from masgrad.covariance.root import SymmetricRoot
+from masgrad.covariance.eigen import spectrum
+from masgrad.covariance.root import DiagonalRoot, Root, SymmetricRoot
 from masgrad.kernels.field import Estimate, Field
-from masgrad.types import Array, Vectors
+from masgrad.types import Array, RootKind, Vectors
 
 
 class Point:
@@ -33,9 +34,15 @@ class Point:
         return self.field.moments(self.theta, self._cov)
 
     @cached_property
-    def root(self) -> SymmetricRoot:
-        """The symmetric root of the population's covariance, without ridge."""
-        return SymmetricRoot.of(self.population.cov)
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and vectors of the population's covariance."""
+        return spectrum(self.population.cov)
+
+    def root(self, kind: RootKind = "symmetric", ridge: Array | float = 0.0) -> Root:
+        """V from the population."""
+        if kind == "diagonal":
+            return DiagonalRoot.of(self.population.cov, ridge)
+        return SymmetricRoot.of_spectrum(*self.spectrum, ridge)
 
 
 class Gradient(eqx.Module):
@@ -71,5 +78,5 @@ class Gaussian(Gradient):
         del cov, factor
         b = point.population.mean
         z = jax.random.normal(key, b.shape)
-        g = b + jnp.sqrt(point.field.noise) * point.root.mv(z)
+        g = b + jnp.sqrt(point.field.noise) * point.root().mv(z)
         return Estimate(g, point.population.cov)
