@@ -153,7 +153,7 @@ class Table(eqx.Module):
 
     def _with_replacement(self, key: Array, n: int, chains: int) -> Array:
         """Row numbers (n, K). Up to 2^16 rows each takes half of a 64-bit word, which makes rows
-        equally likely to within 2^-16 of 1/N; the generator is a tenth of a small step's time."""
+        equally likely to within 2^-16 of 1/N; whole words took an eighth of a small step's time."""
         if self.capacity > 1 << 16:
             return jnp.floor(jax.random.uniform(key, (n, chains)) * self.count).astype(int)
         words = jax.random.bits(key, (-(-n // 2), chains), np.uint64)
