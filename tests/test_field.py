@@ -107,6 +107,20 @@ def largest_array(jaxpr) -> int:
     return largest
 
 
+def largest_of_a_step(kernel, model, data, K, n=25) -> int:
+    """Numbers in the largest intermediate of one step of K chains."""
+    with jax.enable_x64(True):
+        field = make_field(model, data, n)
+        arrays, static = eqx.partition(field, eqx.is_array)
+
+        def step(arrays, theta):
+            field = eqx.combine(arrays, static)
+            return kernel.step(jax.random.key(0), kernel.init(theta), field).theta
+
+        p = model.dim(model.rows(data))
+        return largest_array(jax.make_jaxpr(step)(arrays, jnp.zeros((p, K))).jaxpr)
+
+
 @pytest.mark.parametrize("case", ["glm", "weighted", "custom"])
 def test_nothing_of_size_chains_times_rows_times_parameters_is_formed(rng, monkeypatch, case):
     N, p, K = 8192, 12, 64
@@ -116,18 +130,20 @@ def test_nothing_of_size_chains_times_rows_times_parameters_is_formed(rng, monke
         model, data = scenarios.mean_model(p), rng.normal(size=(N, p))
     else:
         model, data = mg.Linear(), (rng.normal(size=(N, p)), rng.normal(size=N))
-    kernel = mg.masgrad(0.1)
-    with jax.enable_x64(True):
-        field = make_field(model, data, 25)
-        arrays, static = eqx.partition(field, eqx.is_array)
-
-        def step(arrays, theta):
-            field = eqx.combine(arrays, static)
-            return kernel.step(jax.random.key(0), kernel.init(theta), field).theta
-
-        program = jax.make_jaxpr(step)(arrays, jnp.zeros((p, K)))
     stored = N * p * (p + 1) // 2  # the outer products, which are an input
-    assert largest_array(program.jaxpr) < min(N * p * K / 4, stored * 2)
+    assert largest_of_a_step(mg.masgrad(0.1), model, data, K) < min(N * p * K / 4, stored * 2)
+
+
+@pytest.mark.parametrize(
+    "covariance, root", [("batch", "low_rank"), ("batch", "auto"), ("batch", "diagonal"),
+                         ("running", "diagonal")],
+)  # fmt: skip
+def test_no_matrix_of_all_parameters_is_formed(rng, covariance, root):
+    """With n = 25 rows a batch and p = 2000 parameters a step holds O(n p) numbers, not p^2."""
+    p = 2000
+    data = rng.normal(size=(40, p)), rng.normal(size=40)
+    kernel = mg.masgrad(0.1, covariance, root, ridge=0.1)
+    assert largest_of_a_step(kernel, mg.Linear(), data, 2) <= 25 * p * 2
 
 
 def test_capacity_is_shared_and_never_wasteful():

@@ -36,6 +36,8 @@ def by_hand(name, G, g):
         "adagrad": lambda: np.sign(g),
         "adagrad_full": lambda: g / np.linalg.norm(g),
         "schedule": lambda: inverse_root(S) @ g,
+        "products": lambda: inverse_root(S) @ g,
+        "auto": lambda: inverse_root(S) @ g,
     }[name]()
 
 
@@ -51,7 +53,7 @@ def drawn_rows(data, t):
         return jax.tree.map(np.asarray, table.draw(step_key(t), N_BATCH, CHAINS))
 
 
-POPULATION = [n for n in scenarios.KERNELS if not n.startswith("batch") and n != "running"]
+POPULATION = [n for n in scenarios.KERNELS if not n.startswith(("batch", "running"))]
 
 
 @pytest.mark.parametrize("name", POPULATION)
@@ -108,26 +110,65 @@ def test_masgrads_diffusion_has_isotropic_noise_at_temperature_beta(problem):
     np.testing.assert_allclose(tr.theta[:, 1].T, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "low_rank"])
-def test_batch_and_running_covariance_by_hand(problem, kind):
+def recursion(G, ridge):
+    """The paper's rank-one recursion on one batch, as it is written there."""
+    H = np.eye(G.shape[1]) / np.sqrt(ridge)
+    for v in (G - G.mean(0)) / np.sqrt(len(G) - 1):
+        s = np.sqrt(1 + v @ H.T @ H @ v)
+        H = H - H @ np.outer(v, v) @ H.T @ H / ((1 + s) * s)
+    return H
+
+
+def inverse_by_hand(kind, cov, ridge):
+    if kind == "diagonal":
+        return np.diag((np.diag(cov) + ridge) ** -0.5)
+    return inverse_root(cov + ridge * np.eye(len(cov)))
+
+
+@pytest.mark.parametrize(
+    "covariance, kind, ridge",
+    [
+        ("batch", "symmetric", 0.0),
+        ("running", "symmetric", 0.0),
+        ("batch", "low_rank", 0.05),
+        ("running", "low_rank", 0.05),
+        ("batch", "diagonal", 0.0),
+        ("running", "diagonal", 0.0),
+        ("batch", "auto", 0.0),
+        ("running", "products", 0.0),
+        ("batch", "rank_one", 0.05),
+    ],
+)
+def test_batch_and_running_covariance_by_hand(problem, covariance, kind, ridge):
     """Two steps: the plug-in uses each batch's own V, the running one that of the batch before."""
     model, data, theta0 = problem
-    ridge = 0.05 if kind == "low_rank" else 0.0
-    runs = {
-        c: mg.run(mg.masgrad(ETA, c, kind, ridge), model, data, theta0, 2, N_BATCH, CHAINS, SEED)
-        for c in ("batch", "running")
-    }
+    kernel = mg.masgrad(ETA, covariance, kind, ridge)
+    tr = mg.run(kernel, model, data, theta0, 2, N_BATCH, CHAINS, SEED)
     for k in range(CHAINS):
-        for covariance, tr in runs.items():
-            theta, past = theta0, None
-            for t in range(2):
-                X, y = drawn_rows(data, t)
-                G = model.gradients(theta, (X[:, k], y[:, k]))
-                own = np.cov(G.T)
-                used = own if covariance == "batch" or past is None else past
-                theta = theta - ETA * inverse_root(used + ridge * np.eye(4)) @ G.mean(0)
-                past = own
-                np.testing.assert_allclose(tr.theta[k, t + 1], theta, rtol=1e-8)
+        theta, past = theta0, None
+        for t in range(2):
+            X, y = drawn_rows(data, t)
+            G = model.gradients(theta, (X[:, k], y[:, k]))
+            own = np.cov(G.T)
+            used = own if covariance == "batch" or past is None else past
+            A = recursion(G, ridge) if kind == "rank_one" else inverse_by_hand(kind, used, ridge)
+            theta = theta - ETA * A @ G.mean(0)
+            past = own
+            np.testing.assert_allclose(tr.theta[k, t + 1], theta, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["low_rank", "auto"])
+def test_fewer_rows_than_parameters_by_hand(rng, kind):
+    """n = 5 < p = 30: the Gram matrix's root is the symmetric one of the 30 x 30 covariance."""
+    data, theta = scenarios.regression(rng, "bernoulli", p=30), 0.1 * rng.normal(size=30)
+    kernel = mg.masgrad(ETA, "batch", kind, 0.01)
+    tr = mg.run(kernel, mg.Logistic(), data, theta, 1, 5, 1, SEED)
+    with jax.enable_x64(True):
+        table = jax.tree.map(jnp.asarray, Table.pack(data))
+        X, y = jax.tree.map(np.asarray, table.draw(step_key(0), 5, 1))
+    G = mg.Logistic().gradients(theta, (X[:, 0], y[:, 0]))
+    expected = theta - ETA * inverse_root(np.cov(G.T) + 0.01 * np.eye(30)) @ G.mean(0)
+    np.testing.assert_allclose(tr.final[0], expected, rtol=1e-8)
 
 
 def test_running_covariance_forgets_at_its_rate(problem):

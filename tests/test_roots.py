@@ -10,8 +10,10 @@ from scipy.linalg import sqrtm
 
 import masgrad as mg
 import scenarios
+from masgrad.covariance.choose import make_root
 from masgrad.covariance.eigen import JACOBI_DIM, spectrum
-from masgrad.covariance.root import FLOOR, LowRankRoot, make_root
+from masgrad.covariance.products import ProductRoot
+from masgrad.covariance.root import FLOOR, LowRankRoot
 
 
 def covariances(rng, p, K, decades=2.0):
@@ -65,15 +67,15 @@ def test_low_rank_from_a_factor(rng, shape):
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 6, 9])
-@pytest.mark.parametrize("kind", ["symmetric", "diagonal", "low_rank"])
+@pytest.mark.parametrize("kind", ["symmetric", "diagonal", "low_rank", "products", "auto"])
 def test_chains_get_the_root_of_one_matrix(rng, p, kind):
-    """Jacobi rotations (p <= 5) and LAPACK agree with NumPy for every chain."""
+    """Jacobi rotations (p <= 5), products and LAPACK agree with NumPy for every chain."""
     S, x = covariances(rng, p, 7), rng.normal(size=(p, 7))
     with jax.enable_x64(True):
         V = make_root(kind, jnp.asarray(S), 0.1)
         mv, solve, M = V.mv(jnp.asarray(x)), V.solve(jnp.asarray(x)), V.matrix()
     for k in range(7):
-        one = make_root(kind, S[..., k], 0.1)
+        one = make_root("diagonal" if kind == "diagonal" else "symmetric", S[..., k], 0.1)
         np.testing.assert_allclose(mv[:, k], one.mv(x[:, k]), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(solve[:, k], one.solve(x[:, k]), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(M[..., k], one.matrix(), rtol=1e-9, atol=1e-12)
@@ -123,3 +125,101 @@ def test_bad_roots_are_refused(rng):
             m.root(**bad)
     with pytest.raises(ValueError, match="rank=9"):
         m.root("low_rank", ridge=0.1, rank=9)
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(p=st.integers(1, 9), decades=st.floats(0, 8), seed=st.integers(0, 1000))
+def test_products_give_the_symmetric_inverse_root(p, decades, seed):
+    """Z Sigma Z = I and Z = Z', for one matrix and for many chains, to rounding times condition."""
+    S = covariances(np.random.default_rng(seed), p, 5, decades)
+    with jax.enable_x64(True):
+        Z = np.asarray(jax.jit(ProductRoot.of)(jnp.asarray(S)).inverse)
+    tolerance = 1e-13 * 10.0**decades
+    for k in range(5):
+        one = ProductRoot.of(S[..., k]).inverse
+        for inverse in (Z[..., k], one):
+            np.testing.assert_allclose(inverse @ S[..., k] @ inverse, np.eye(p), atol=tolerance)
+            np.testing.assert_allclose(inverse, inverse.T, atol=tolerance * np.abs(inverse).max())
+
+
+@pytest.mark.parametrize("p", [2, 4, 7])
+def test_a_singular_or_lost_chain_does_not_spoil_products(rng, p):
+    """One chain singular, one zero, one NaN: the floor is reported, the others are right."""
+    S = covariances(rng, p, 4)
+    F = rng.normal(size=(p, p - 1))
+    S[..., 1], S[..., 2], S[..., 3] = F @ F.T, 0.0, np.nan
+    x = rng.normal(size=(p, 4))
+    with jax.enable_x64(True):
+        V = jax.jit(ProductRoot.of)(jnp.asarray(S))
+        solved = np.asarray(V.solve(jnp.asarray(x)))
+    good = make_root("symmetric", S[..., 0])
+    np.testing.assert_allclose(solved[:, 0], good.solve(x[:, 0]), rtol=1e-9)
+    assert np.asarray(V.floored)[:3].tolist() == [0, 1, p]
+    assert np.isfinite(solved[:, :3]).all()
+    assert ProductRoot.of(S[..., 1]).floored == 1
+
+
+@pytest.mark.parametrize("n, p", [(40, 6), (6, 40), (7, 7)])
+def test_the_root_of_a_batch_by_every_algorithm(rng, n, p):
+    """V V' = sample covariance + ridge I; all but the recursion and the diagonal are one V."""
+    G, ridge, x = rng.normal(size=(n, p)) @ rng.normal(size=(p, p)) + 1.0, 0.3, rng.normal(size=p)
+    expected = np.cov(G.T) + ridge * np.eye(p)
+    symmetric = sqrtm(expected).real
+    for kind in ("symmetric", "products", "low_rank", "auto", "rank_one"):
+        V = mg.sample_root(G, kind, ridge)
+        M = V.matrix()
+        np.testing.assert_allclose(M @ M.T, expected, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(V.mv(V.solve(x)), x, rtol=1e-8, atol=1e-10)
+        if kind != "rank_one":
+            np.testing.assert_allclose(M, symmetric, rtol=1e-7, atol=1e-9)
+    V = mg.sample_root(G, "diagonal", ridge).matrix()
+    np.testing.assert_allclose(V, np.diag(np.sqrt(np.diag(expected))), rtol=1e-10, atol=1e-12)
+
+
+def test_a_batch_of_many_parameters_needs_no_square_matrix(rng):
+    """p = 200,000: a p x p matrix would take 320 GB."""
+    G = rng.normal(size=(10, 200_000)) + 0.5
+    V = mg.sample_root(G, ridge=0.1)
+    b = G.mean(0)
+    np.testing.assert_allclose(V.mv(V.solve(b)), b, rtol=1e-8)
+    F = (G - b) / 3.0
+    twice = V.mv(V.mv(b))
+    np.testing.assert_allclose(twice, F.T @ (F @ b) + 0.1 * b, rtol=1e-8)
+
+
+def test_below_n_equals_p_the_ridge_sets_the_length_of_the_step(rng):
+    """The batch mean leaves the span of the centred gradients: |V^-1 b| grows like ridge^-1/2."""
+    G = rng.normal(size=(20, 200)) + 0.2
+    length = [np.linalg.norm(mg.sample_root(G, ridge=r).solve(G.mean(0))) for r in (1e-2, 1e-8)]
+    assert 900 < length[1] / length[0] < 1010
+
+
+def test_bad_batches_are_refused(rng):
+    G = rng.normal(size=(20, 4))
+    for words, bad in (
+        ("at least 2", lambda: mg.sample_root(G[:1], ridge=1.0)),
+        ("shape", lambda: mg.sample_root(G[0])),
+        ("nan", lambda: mg.sample_root(G * np.nan)),
+        ("ridge > 0", lambda: mg.sample_root(G[:4])),
+        ("ridge > 0", lambda: mg.sample_root(G, "low_rank")),
+        ("ridge > 0", lambda: mg.sample_root(G, "rank_one")),
+        ("ridge=-1", lambda: mg.sample_root(G, ridge=-1)),
+        ("ridge=nan", lambda: mg.sample_root(G, ridge=np.nan)),
+        ("not known", lambda: mg.sample_root(G, "cholesky")),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bad()
+
+
+def test_what_is_no_covariance_is_refused():
+    for words, scatter in (
+        ("semidefinite", np.diag([1.0, -0.5])),
+        ("symmetric", np.array([[1.0, 0.5], [0.0, 1.0]])),
+        ("finite", np.diag([1.0, np.nan])),
+        ("shape", np.ones((2, 3))),
+    ):
+        for kind in ("symmetric", "products", "auto"):
+            with pytest.raises(ValueError, match=words):
+                mg.Moments(2, np.zeros(2), scatter).root(kind)
+    with pytest.raises(ValueError, match="rank_one"):
+        mg.Moments(2, np.zeros(2), np.eye(2)).root("rank_one")

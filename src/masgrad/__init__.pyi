@@ -3,8 +3,15 @@ from masgrad import theory as theory
 from masgrad.chains.run import run as run
 from masgrad.chains.trace import Summary as Summary
 from masgrad.chains.trace import Trace as Trace
+from masgrad.covariance.choose import sample_root as sample_root
 from masgrad.covariance.moments import Moments as Moments
 from masgrad.covariance.moments import moments as moments
+from masgrad.covariance.rank_one import rank_one_inverse_root as rank_one_inverse_root
+from masgrad.covariance.rotation import Rotation as Rotation
+from masgrad.covariance.rotation import rotation as rotation
+from masgrad.covariance.self_normalised import SelfNormalised as SelfNormalised
+from masgrad.covariance.self_normalised import consistent_root as consistent_root
+from masgrad.covariance.self_normalised import self_normalised as self_normalised
 from masgrad.data.simulate import Simulator as Simulator
 from masgrad.inference.law import Law as Law
 from masgrad.inference.lyapunov import stationary_law as stationary_law

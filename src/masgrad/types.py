@@ -26,7 +26,7 @@ Rows: TypeAlias = Any
 StepSize: TypeAlias = float | Callable[[Array], Array]
 """A constant step, or a schedule of the (traced) step number, which starts at 0."""
 
-RootKind: TypeAlias = Literal["symmetric", "diagonal", "low_rank"]
+RootKind: TypeAlias = Literal["symmetric", "diagonal", "low_rank", "rank_one", "products", "auto"]
 Part: TypeAlias = Literal["mean", "cov", "hessian"]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from masgrad.covariance.choose import check_batch_ridge, make_root
 from masgrad.covariance.moments import Moments, row_moments
-from masgrad.covariance.root import make_root
 from masgrad.data.arrays import BLOCK, blocks, count_rows
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StepSizeWarning
@@ -137,12 +137,7 @@ def _check_batch_covariance(kernel: Kernel, n: int, p: int) -> None:
     if not isinstance(adjustment, BatchRoot | RunningRoot):
         return
     check_count("batch_size (for a covariance from batches)", n, 2)
-    if n <= p and adjustment.kind != "diagonal" and adjustment.ridge == 0:
-        raise InputError(
-            f"batch_size={n} gives a singular covariance of {p} parameters; use more than {p} "
-            "rows a batch, ridge > 0 (with root='low_rank' when p is large), or "
-            "covariance='population'"
-        )
+    check_batch_ridge(adjustment.kind, n, p, float(adjustment.ridge))
 
 
 def check_loss(model: Model, theta: np.ndarray, rows: Rows) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.covariance.root import LowRankRoot, Root, make_root
+from masgrad.covariance.choose import check_covariance, check_ridge, make_root
+from masgrad.covariance.root import LowRankRoot, Root
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.errors import InputError
 from masgrad.models.model import Model
@@ -96,8 +97,8 @@ class Moments:
             >>> bool(np.allclose(V.matrix() @ V.matrix(), m.cov))
             True
         """
-        if ridge < 0:
-            raise InputError(f"ridge={ridge}; it is added to Sigma and cannot be negative")
+        ridge = check_ridge(ridge)
+        check_covariance(self.cov)
         if kind == "low_rank" and rank is not None:
             return LowRankRoot.of(self.cov, ridge, rank)
         return make_root(kind, self.cov, ridge)

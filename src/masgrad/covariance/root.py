@@ -3,8 +3,9 @@
     V V' = Sigma + ridge I
 
 The *symmetric* root is the theorems' V. A diagonal root drops the correlations; a low-rank root is
-the symmetric root of (leading part + ridge I), held in O(rank x p) numbers. Every root works on
-NumPy arrays of one matrix and on JAX arrays with the chain axis last.
+the symmetric root of F'F + ridge I, held in the numbers of F. `rank_one.py` has the recursion's
+rotated root, `products.py` the symmetric one without eigenvalues, `choose.py` the choice by name.
+Every root works on NumPy arrays of one matrix and on JAX arrays with the chain axis last.
 
 A singular Sigma has no inverse root. Eigenvalues below FLOOR times the largest are lifted to it;
 `floored` counts the lifted directions, so that a floor is never silent.
@@ -17,9 +18,11 @@ import numpy as np
 
 from masgrad.covariance.eigen import spectrum
 from masgrad.errors import InputError
-from masgrad.types import Array, RootKind, namespace
+from masgrad.types import Array, namespace
 
 FLOOR = 1e-12
+NEGATIVE = 1e-8
+"""A negative eigenvalue up to this share of the largest is rounding."""
 
 
 class Root(eqx.Module):
@@ -62,13 +65,13 @@ class SymmetricRoot(Root):
         cls, values: Array, vectors: Array, ridge: Array | float = 0.0
     ) -> "SymmetricRoot":
         """From Sigma's eigenvalues and vectors: roots that differ in their ridge share them."""
-        values, floored = _lift(values + ridge)
+        values, floored = _lift(values, ridge)
         return cls(values, vectors, floored)
 
     def power(self, x: Array, exponent: float) -> Array:
         """(Sigma + ridge I)^exponent x."""
-        along = _scale(self.values**exponent, _transposed_times(self.vectors, x))
-        return _times(self.vectors, along)
+        along = _scale(self.values**exponent, transposed_times(self.vectors, x))
+        return times(self.vectors, along)
 
     def mv(self, x: Array) -> Array:
         return self.power(x, 0.5)
@@ -79,6 +82,10 @@ class SymmetricRoot(Root):
     def matrix(self) -> Array:
         return _outer(self.vectors, self.values**0.5)
 
+    def inverse(self) -> Array:
+        """V^-1 as an array."""
+        return _outer(self.vectors, self.values**-0.5)
+
 
 class DiagonalRoot(Root):
     """V = diag(Sigma + ridge I)^1/2: the practice of AdaGrad."""
@@ -88,7 +95,12 @@ class DiagonalRoot(Root):
 
     @classmethod
     def of(cls, cov: Array, ridge: Array | float = 0.0) -> "DiagonalRoot":
-        values, floored = _lift(namespace(cov).einsum("ii...->i...", cov) + ridge)
+        return cls.of_variances(namespace(cov).einsum("ii...->i...", cov), ridge)
+
+    @classmethod
+    def of_variances(cls, variances: Array, ridge: Array | float = 0.0) -> "DiagonalRoot":
+        """From the diagonal of Sigma alone, (p, ...): no p x p matrix is formed."""
+        values, floored = _lift(variances, ridge)
         return cls(values, floored)
 
     def mv(self, x: Array) -> Array:
@@ -103,11 +115,18 @@ class DiagonalRoot(Root):
 
 
 class LowRankRoot(Root):
-    """V = U (sqrt(values + ridge) - sqrt(ridge)) U' + sqrt(ridge) I, U with `rank` columns.
+    """V = (F'F + ridge I)^1/2 for F with few rows: O(n^2 p) time and O(np) numbers, never p x p.
 
-    Outside the span of U only the ridge acts, so it must be positive when rank < p.
+    With the eigenvalues v and vectors W of the small matrix F F',
+
+        (F'F + ridge I)^a = ridge^a I + F' W diag(((v + ridge)^a - ridge^a) / v) W' F
+
+    Outside the span of F only the ridge acts, so it must be positive: there it *is* V^2.
+
+    Paper: discussion of V - a root for more parameters than rows
     """
 
+    factor: Array
     values: Array
     vectors: Array
     ridge: Array
@@ -126,27 +145,27 @@ class LowRankRoot(Root):
             )
         values, vectors = spectrum(cov)
         lead = np.argsort(values)[::-1][:rank]
-        return cls(
-            np.maximum(values[lead], 0.0), vectors[:, lead], np.asarray(ridge), np.asarray(0)
-        )
+        values, _ = _lift(values[lead])
+        factor = values[:, None] ** 0.5 * vectors[:, lead].T
+        return cls(factor, values, np.eye(rank), np.asarray(ridge), np.asarray(0))
 
     @classmethod
     def of_factor(cls, F: Array, ridge: Array | float) -> "LowRankRoot":
-        """From F (r, p, ...) with Sigma = F' F, through its smaller Gram matrix: O(r^2 p)."""
+        """From F (n, p) or (n, p, K) with Sigma = F'F."""
         xp = namespace(F)
-        if len(F) < F.shape[1]:
-            values, W = spectrum(xp.einsum("ri...,si...->rs...", F, F))
-            values, _ = _lift(values)
-            vectors = xp.einsum("ri...,rs...->is...", F, W) / values[None] ** 0.5
-        else:
-            values, vectors = spectrum(xp.einsum("ri...,rj...->ij...", F, F))
+        gram = F @ F.T if F.ndim == 2 else xp.einsum("ri...,si...->rs...", F, F)
+        values, W = spectrum(gram)
         values = xp.maximum(values, 0.0)
-        return cls(values, vectors, xp.asarray(ridge), xp.zeros(F.shape[2:], int))
+        return cls(F, values, W, xp.asarray(ridge), xp.zeros(F.shape[2:], int))
 
     def _apply(self, x: Array, exponent: float) -> Array:
-        change = (self.values + self.ridge) ** exponent - self.ridge**exponent
-        inside = _times(self.vectors, _scale(change, _transposed_times(self.vectors, x)))
-        return inside + self.ridge**exponent * x
+        xp = namespace(self.values)
+        positive = xp.where(self.values > 0, self.values, 1.0)
+        growth = xp.expm1(exponent * xp.log1p(self.values / self.ridge)) / positive
+        growth = xp.where(self.values > 0, growth, exponent / self.ridge)
+        along = transposed_times(self.vectors, times(self.factor, x))
+        inside = transposed_times(self.factor, times(self.vectors, _scale(growth, along)))
+        return self.ridge**exponent * (x + inside)
 
     def mv(self, x: Array) -> Array:
         return self._apply(x, 0.5)
@@ -156,33 +175,26 @@ class LowRankRoot(Root):
 
     def matrix(self) -> Array:
         xp = namespace(self.values)
-        root = self.ridge**0.5
-        eye = xp.eye(len(self.vectors))
-        eye = eye[..., None] if self.values.ndim == 2 else eye
-        return _outer(self.vectors, (self.values + self.ridge) ** 0.5 - root) + root * eye
+        eye = xp.eye(self.factor.shape[1])
+        if self.factor.ndim == 2:
+            return self.mv(eye)
+        columns = [self.mv(xp.broadcast_to(e[:, None], self.factor.shape[1:])) for e in eye]
+        return xp.stack(columns, 1)
 
 
-def check_kind(kind: RootKind) -> RootKind:
-    if kind not in ("symmetric", "diagonal", "low_rank"):
-        raise InputError(f"root {kind!r} is not known; use 'symmetric', 'diagonal' or 'low_rank'")
-    return kind
-
-
-def make_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
-    """The root of one covariance, or of one a chain, by name.
-
-    From a whole covariance the low-rank root at full rank *is* the symmetric root of
-    Sigma + ridge I; it differs where it starts from fewer rows than parameters (`of_factor`).
-    """
-    return (DiagonalRoot if check_kind(kind) == "diagonal" else SymmetricRoot).of(cov, ridge)
-
-
-def _lift(values: Array) -> tuple[Array, Array]:
+def _lift(values: Array, ridge: Array | float = 0.0) -> tuple[Array, Array]:
     """Eigenvalues no smaller than FLOOR times the largest, and how many were lifted.
 
-    Where all are zero the floor is the smallest normal number: V^-1 0 is then 0, not NaN.
+    Where all are zero the floor is the smallest normal number: V^-1 0 is then 0, not NaN. On the
+    host a matrix with negative eigenvalues is refused; inside a chain it meets the floor.
     """
     xp = namespace(values)
+    if xp is np and values.min() < -NEGATIVE * np.abs(values).max():
+        raise InputError(
+            f"the covariance is not positive semidefinite: it has an eigenvalue {values.min():.3g} "
+            f"beside {values.max():.3g}"
+        )
+    values = values + ridge
     floor = xp.maximum(FLOOR * values.max(0), np.finfo(float).tiny)
     return xp.maximum(values, floor), (values < floor).sum(0)
 
@@ -190,11 +202,11 @@ def _lift(values: Array) -> tuple[Array, Array]:
 # One matrix times columns (p,) or (p, m); or a matrix and a vector for each chain, chain axis last.
 
 
-def _times(M: Array, x: Array) -> Array:
+def times(M: Array, x: Array) -> Array:
     return M @ x if M.ndim == 2 else (M * x[None]).sum(1)
 
 
-def _transposed_times(M: Array, x: Array) -> Array:
+def transposed_times(M: Array, x: Array) -> Array:
     return M.T @ x if M.ndim == 2 else (M * x[:, None]).sum(0)
 
 
@@ -204,4 +216,6 @@ def _scale(v: Array, x: Array) -> Array:
 
 def _outer(M: Array, v: Array) -> Array:
     """M diag(v) M'."""
+    if M.ndim == 2:
+        return (M * v) @ M.T
     return namespace(M).einsum("ir...,r...,jr...->ij...", M, v, M)

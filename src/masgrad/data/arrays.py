@@ -85,8 +85,9 @@ def _from_objects(array: np.ndarray, label: str) -> np.ndarray:
 
 
 def _check_finite(array: np.ndarray, label: str) -> None:
-    if np.isfinite(array.sum()) or np.isfinite(array).all():
-        return
+    with np.errstate(over="ignore"):
+        if np.isfinite(array.sum()) or np.isfinite(array).all():
+            return
     where = np.argwhere(~np.isfinite(array))[0]
     column = f", column {where[1]}" if array.ndim == 2 else ""
     raise InputError(

@@ -19,9 +19,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from masgrad.covariance.choose import factor_root, make_root, wants_factor
 from masgrad.covariance.eigen import spectrum
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import FLOOR, LowRankRoot, Root, SymmetricRoot, make_root
+from masgrad.covariance.root import FLOOR, DiagonalRoot, Root, SymmetricRoot
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
@@ -46,10 +47,9 @@ class Adjustment(eqx.Module):
 
     needs_population: ClassVar[bool]
 
-    @property
-    def batch_part(self) -> str | None:
-        """What it needs of the drawn batch beyond its mean: "cov", "factor" or nothing."""
-        return None
+    def batch_part(self, n: int, p: int) -> str | None:
+        """What it needs of n drawn gradients beyond their mean: "cov", "factor" or nothing."""
+        del n, p
 
     def init(self, theta: Vectors) -> Any:
         """Memory before the first step; theta is (p, K)."""
@@ -108,15 +108,14 @@ class BatchRoot(Adjustment):
 
     needs_population = False
 
-    @property
-    def batch_part(self) -> str:
-        return "factor" if self.kind == "low_rank" else "cov"
+    def batch_part(self, n: int, p: int) -> str:
+        return "factor" if wants_factor(self.kind, n, p) else "cov"
 
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
         if drawn.factor is None:
             V = make_root(self.kind, drawn.cov, self.ridge)
         else:
-            V = LowRankRoot.of_factor(drawn.factor, self.ridge)
+            V = factor_root(self.kind, drawn.factor, self.ridge)
         return Adjusted(V.solve(drawn.mean), memory, V)
 
     def matrix(self, moments: Moments) -> np.ndarray:
@@ -139,21 +138,34 @@ class RunningRoot(Adjustment):
 
     needs_population = False
 
-    @property
-    def batch_part(self) -> str:
-        return "cov"
+    def batch_part(self, n: int, p: int) -> str:
+        return "factor" if self.kind == "diagonal" else "cov"
 
     def init(self, theta: Vectors) -> Any:
         p, K = theta.shape
-        return jnp.zeros((p, p, K)), jnp.asarray(0)
+        return jnp.zeros((p, K) if self.kind == "diagonal" else (p, p, K)), jnp.asarray(0)
 
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
-        cov, t = memory
-        cov = jnp.where(t == 0, drawn.cov, cov)
-        V = make_root(self.kind, cov, self.ridge)
+        past, t = memory
+        fresh = self._second_moment(drawn)
+        past = jnp.where(t == 0, fresh, past)
+        V = self._root(past)
         weight = jnp.maximum(1.0 / (t + 1), self.forget)
-        newest = cov + weight * (drawn.cov - cov)
+        newest = past + weight * (fresh - past)
         return Adjusted(V.solve(drawn.mean), (newest, t + 1), V)
+
+    def _second_moment(self, drawn: Estimate) -> Array:
+        """The batch's covariance; for a diagonal root its variances alone."""
+        if self.kind != "diagonal":
+            return drawn.cov
+        if drawn.factor is None:
+            return jnp.einsum("iik->ik", drawn.cov)
+        return (drawn.factor**2).sum(0)
+
+    def _root(self, past: Array) -> Root:
+        if self.kind == "diagonal":
+            return DiagonalRoot.of_variances(past, self.ridge)
+        return make_root(self.kind, past, self.ridge)
 
     def matrix(self, moments: Moments) -> np.ndarray:
         return PopulationRoot(kind=self.kind, ridge=self.ridge).matrix(moments)

@@ -14,8 +14,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from masgrad.covariance.choose import make_root
 from masgrad.covariance.eigen import spectrum
-from masgrad.covariance.root import DiagonalRoot, Root, SymmetricRoot
+from masgrad.covariance.root import Root, SymmetricRoot
 from masgrad.kernels.field import Estimate, Field
 from masgrad.types import Array, RootKind, Vectors
 
@@ -39,10 +40,10 @@ class Point:
         return spectrum(self.population.cov)
 
     def root(self, kind: RootKind = "symmetric", ridge: Array | float = 0.0) -> Root:
-        """V from the population."""
-        if kind == "diagonal":
-            return DiagonalRoot.of(self.population.cov, ridge)
-        return SymmetricRoot.of_spectrum(*self.spectrum, ridge)
+        """V from the population; a spectrum that was computed already serves "auto" as well."""
+        if kind in ("symmetric", "low_rank") or (kind == "auto" and "spectrum" in vars(self)):
+            return SymmetricRoot.of_spectrum(*self.spectrum, ridge)
+        return make_root(kind, self.population.cov, ridge)
 
 
 class Gradient(eqx.Module):

@@ -60,7 +60,7 @@ class Kernel(eqx.Module):
     def step(self, key: Array, state: State, field: Field) -> State:
         """The next state of every chain."""
         cov = self.adjustment.needs_population or self.gradient.needs_population
-        part = self.adjustment.batch_part
+        part = self.adjustment.batch_part(field.batch_size or 0, len(state.theta))
         point = Point(field, state.theta, cov or (part is not None and field.batch_size is None))
         drawn = self.gradient(key, point, part == "cov", part == "factor")
         adjusted = self.adjustment.update(state.memory, point, drawn)

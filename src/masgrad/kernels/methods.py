@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from masgrad.covariance.root import check_kind
+from masgrad.covariance.choose import check_factor_ridge, check_kind, check_ridge
 from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.adjustment import (
     BatchRoot,
@@ -47,8 +47,10 @@ def masgrad(
         step_size: a float, or a schedule of the step number from 0, written with jax.numpy.
         covariance: where V comes from: all rows at each chain's own theta, the batches before
             this one, or this very batch (the plug-in, which shifts the target by O(1/n)).
-        root: the symmetric root of the theorems, its diagonal, or low rank plus ridge.
-        ridge: added to Sigma.
+        root: "symmetric", the theorems' root, which "auto" computes by the fastest way, "products"
+            without eigenvalues and "low_rank" from fewer rows than parameters; "diagonal" drops the
+            correlations; "rank_one" is the paper's recursion over a batch, a rotated root.
+        ridge: added to Sigma. A batch of n <= p rows needs one: it sets the step's length.
 
     Example:
         >>> import masgrad as mg
@@ -56,11 +58,14 @@ def masgrad(
     """
     if covariance not in ROOTS:
         raise InputError(f"covariance={covariance!r} is not known; use one of {sorted(ROOTS)}")
-    ridge = float(ridge)
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise InputError(f"ridge={ridge}; it is added to Sigma: a finite number >= 0 is needed")
-    if check_kind(root) == "low_rank" and covariance == "batch" and ridge == 0:
-        raise InputError("root='low_rank' of a batch needs ridge > 0: it is V^2 outside its span")
+    ridge = check_ridge(ridge)
+    if check_kind(root) == "rank_one" and covariance != "batch":
+        raise InputError(
+            f"root='rank_one' is a recursion over a batch's gradients, and covariance="
+            f"{covariance!r} keeps none; use covariance='batch'"
+        )
+    if covariance == "batch":
+        check_factor_ridge(root, ridge)
     adjustment = ROOTS[covariance](kind=root, ridge=np.asarray(ridge))
     return Kernel(_step_size(step_size), adjustment)
 

@@ -1,0 +1,130 @@
+"""A root by name: from a covariance, from a factor of it, or from a batch of gradients.
+
+    symmetric   eigenvalues                                     from anything
+    products    the same root by products alone                 from anything
+    low_rank    the same root through the n x n Gram matrix     from n < p gradients, ridge > 0
+    auto        the same root, whichever of these is fastest
+    rank_one    the paper's recursion: rotated                  from gradients, ridge > 0
+    diagonal    correlations dropped                            from anything
+
+The rule of "auto" is measured (`benchmarks/roots.md`): fewer gradients than parameters go through
+the Gram matrix; small matrices of many chains through products; all else through LAPACK.
+"""
+
+import math
+
+import numpy as np
+
+from masgrad.covariance.products import ProductRoot
+from masgrad.covariance.rank_one import RankOneRoot, as_vectors
+from masgrad.covariance.root import DiagonalRoot, LowRankRoot, Root, SymmetricRoot
+from masgrad.errors import InputError
+from masgrad.types import Array, RootKind, namespace
+
+KINDS: tuple[RootKind, ...] = (
+    "symmetric", "diagonal", "low_rank", "rank_one", "products", "auto",
+)  # fmt: skip
+FACTOR_KINDS = ("diagonal", "low_rank", "rank_one")
+PRODUCT_DIMS = range(3, 9)
+
+
+def check_kind(kind: RootKind) -> RootKind:
+    if kind not in KINDS:
+        raise InputError(f"root {kind!r} is not known; use one of {list(KINDS)}")
+    return kind
+
+
+def check_ridge(ridge: float) -> float:
+    """A finite number >= 0."""
+    ridge = float(ridge)
+    if not (math.isfinite(ridge) and ridge >= 0):
+        raise InputError(f"ridge={ridge}; it is added to Sigma: a finite number >= 0 is needed")
+    return ridge
+
+
+def wants_factor(kind: RootKind, n: int, p: int) -> bool:
+    """Whether the root of a batch is better made from its centred gradients than from Sigma."""
+    return kind in FACTOR_KINDS or (kind == "auto" and n <= p)
+
+
+def make_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
+    """The root of one covariance (p, p), or of one a chain (p, p, K).
+
+    From a whole covariance the low-rank root at full rank *is* the symmetric root of
+    Sigma + ridge I.
+    """
+    if check_kind(kind) == "rank_one":
+        raise InputError("root='rank_one' is a recursion over gradients: use covariance='batch'")
+    if kind == "diagonal":
+        return DiagonalRoot.of(cov, ridge)
+    small = kind == "auto" and cov.ndim == 3 and len(cov) in PRODUCT_DIMS
+    return (ProductRoot if small or kind == "products" else SymmetricRoot).of(cov, ridge)
+
+
+def factor_root(kind: RootKind, F: Array, ridge: Array | float) -> Root:
+    """The root of Sigma = F'F with F (n, p) or (n, p, K), for kinds that want the factor."""
+    if kind == "diagonal":
+        return DiagonalRoot.of_variances((F * F).sum(0), ridge)
+    if kind == "rank_one":
+        return RankOneRoot.of_factor(F, ridge)
+    if len(F) < F.shape[1]:
+        return LowRankRoot.of_factor(F, ridge)
+    cov = F.T @ F if F.ndim == 2 else namespace(F).einsum("rik,rjk->ijk", F, F)
+    return SymmetricRoot.of(cov, ridge)
+
+
+def sample_root(gradients: Array, kind: RootKind = "auto", ridge: float = 0.0) -> Root:
+    """V_hat of a batch: V V' = sample covariance (divisor n - 1) + ridge I.
+
+    Paper: statistical estimation - V_hat from one batch, by whichever algorithm
+
+    Args:
+        gradients: (n, p), one gradient a row.
+        kind: "symmetric", "products", "low_rank" and "auto" are one root by four algorithms;
+            "rank_one" is the paper's, rotated; "diagonal" drops the correlations.
+        ridge: added to the covariance; needed for n <= p, where it sets V outside the span of the
+            gradients, and by "low_rank" and "rank_one".
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> G = np.random.default_rng(0).normal(size=(50, 2000))
+        >>> V = mg.sample_root(G, ridge=0.1)              # no 2000 x 2000 matrix is formed
+        >>> V.solve(G.mean(0)).shape
+        (2000,)
+    """
+    G, ridge = as_vectors(gradients, "gradients"), check_ridge(ridge)
+    n, p = G.shape
+    if n < 2:
+        raise InputError("one gradient has no covariance; at least 2 rows are needed")
+    check_factor_ridge(check_kind(kind), ridge)
+    check_batch_ridge(kind, n, p, ridge)
+    F = (G - G.mean(0)) / math.sqrt(n - 1)
+    if wants_factor(kind, n, p):
+        return factor_root(kind, F, ridge)
+    return make_root(kind, F.T @ F, ridge)
+
+
+def check_factor_ridge(kind: RootKind, ridge: float) -> None:
+    """A ridge > 0 for the roots that start from it."""
+    if kind in ("low_rank", "rank_one") and not ridge > 0:
+        raise InputError(f"root={kind!r} of a batch needs ridge > 0: it is V^2 outside its span")
+
+
+def check_batch_ridge(kind: RootKind, n: int, p: int, ridge: float) -> None:
+    """A ridge > 0 where a batch's covariance has no inverse without it."""
+    if n <= p and kind != "diagonal" and not ridge > 0:
+        raise InputError(
+            f"a batch of {n} gives a singular covariance of {p} parameters, and only a ridge sets "
+            f"the step: use more than {p} rows a batch, an explicit ridge > 0, root='diagonal', or "
+            "covariance='population'"
+        )
+
+
+def check_covariance(cov: np.ndarray) -> None:
+    """Finite, square and symmetric; its sign shows in the eigenvalues."""
+    if cov.ndim not in (2, 3) or cov.shape[0] != cov.shape[1]:
+        raise InputError(f"the covariance has shape {cov.shape}; (p, p) is needed")
+    if not np.isfinite(cov).all():
+        raise InputError("the covariance is not finite")
+    if np.abs(cov - np.swapaxes(cov, 0, 1)).max() > 1e-8 * np.abs(cov).max():
+        raise InputError("the covariance is not symmetric")

@@ -1,0 +1,183 @@
+"""The inverse root of a growing matrix, one vector at a time.
+
+    H' = H - u (u'H) / (s (1 + s)),    u = H v,    s = sqrt(1 + |u|^2)
+
+keeps H_n' H_n = (initial I + sum v v')^-1 in O(p^2) a vector. H_n is a root up to a rotation that
+depends on the order of the vectors: H_n = Q S^-1/2 with S^-1/2 symmetric (`rotation.py` measures
+Q). For V take the centred gradients as vectors: sqrt(n-1) H_n is an inverse root of Sigma + ridge I
+with initial = (n-1) ridge; the paper's initial = 1 is the ridge 1 / (n-1).
+
+k vectors at a time, with U = H B' and the Cholesky factor L L' = I + U'U,
+
+    H' = H - U (I + L')^-1 L^-1 U'H
+
+which is the line above for k = 1; for k >= p it is cheaper as H' = L^-1 H, L L' = I + U U'.
+"""
+
+import functools
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from masgrad.covariance.root import Root, times, transposed_times
+from masgrad.covariance.rotation import rotation
+from masgrad.data.arrays import as_rows, pad
+from masgrad.errors import InputError
+from masgrad.precision import float64
+from masgrad.types import Array, namespace
+
+CHUNK = 4096
+PROBES = 8
+DRIFT = 1e-11
+"""Frobenius norm of H S H' - I past which rounding has shown, and H is computed afresh."""
+
+
+class RankOneRoot(Root):
+    """V = H^-1 with H from the recursion: V V' = Sigma + ridge I, not symmetric."""
+
+    inverse: Array
+    floored: Array
+
+    @classmethod
+    def of_factor(cls, F: Array, ridge: Array | float) -> "RankOneRoot":
+        """From F (n, p) or (n, p, K) with Sigma = F'F, in the order of its rows; ridge > 0."""
+        xp = namespace(F)
+        if xp is np:
+            H = rank_one_inverse_root(F, initial=float(ridge))
+            return cls(H, np.asarray(0))
+        _, p, K = F.shape
+        start = xp.broadcast_to(xp.eye(p)[:, :, None] / xp.sqrt(ridge), (p, p, K))
+        H = jax.lax.fori_loop(0, len(F), lambda i, H: absorb(H, F[i]), start)
+        return cls(H, xp.zeros(K, int))
+
+    def mv(self, x: Array) -> Array:
+        return times(self.matrix(), x)
+
+    def solve(self, x: Array) -> Array:
+        return times(self.inverse, x)
+
+    def matrix(self) -> Array:
+        xp = namespace(self.inverse)
+        if self.inverse.ndim == 2:
+            return xp.linalg.inv(self.inverse)
+        return xp.moveaxis(xp.linalg.inv(xp.moveaxis(self.inverse, -1, 0)), 0, -1)
+
+
+@float64
+def rank_one_inverse_root(
+    vectors: Array, symmetric: bool = False, *, initial: float = 1.0, block: int = 1
+) -> np.ndarray:
+    """H_n with H_n' H_n = (initial I + sum v v')^-1, by rank-one updates.
+
+    Paper: Proposition Iterative rank-one updates - the inverse root in O(p^2) a vector
+
+    Args:
+        vectors: (n, p), one vector a row; their order changes H_n by a rotation.
+        symmetric: return the symmetric inverse root, H_n without its rotation.
+        initial: the multiple of I to start from; the paper's is 1. For an inverse root of a sample
+            covariance plus ridge I, pass centred gradients and (n-1) ridge, and take sqrt(n-1) H_n.
+        block: vectors absorbed at a time; more than one gives another rotation, sooner.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> v = np.array([[1.0, 0.0], [1.0, 2.0]])
+        >>> H = mg.rank_one_inverse_root(v)
+        >>> bool(np.allclose(H.T @ H, np.linalg.inv(np.eye(2) + v.T @ v)))
+        True
+    """
+    vectors = as_vectors(vectors)
+    if not (np.isfinite(initial) and initial > 0):
+        raise InputError(f"initial={initial}; a finite number > 0 is needed: H_0'H_0 = I / initial")
+    if isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1:
+        raise InputError(f"block={block!r}; a whole number of at least 1 is needed")
+    with np.errstate(over="ignore", invalid="ignore"):
+        H = np.eye(vectors.shape[1]) / np.sqrt(initial)
+        H = _one_by_one(H, vectors) if block == 1 else _by_blocks(H, vectors, block)
+        if not drift(H, vectors, initial) <= DRIFT:
+            H = _afresh(H, vectors, initial)
+            _check_digits(drift(H, vectors, initial))
+    return rotation(H).symmetric if symmetric else H
+
+
+def as_vectors(vectors: Array, name: str = "vectors") -> np.ndarray:
+    """Finite real numbers (n, p)."""
+    V = as_rows(vectors, (name,))
+    if not isinstance(V, np.ndarray) or V.ndim != 2 or V.shape[1] == 0:
+        raise InputError(f"{name} have shape {np.shape(V)}; (n, p), one vector a row, is needed")
+    return np.asarray(V, np.float64)
+
+
+def _check_digits(remaining: float) -> None:
+    """A drift that a fresh H still has is the matrix's own: float64 cannot hold its inverse."""
+    if not remaining < 1e-2:
+        raise InputError(
+            "initial I + sum v v' overflows, or spans more digits than float64 has; rescale the "
+            "vectors, or use a larger initial"
+        )
+
+
+def absorb(H: Array, v: Array) -> Array:
+    """One step of the recursion, for one matrix or, with the chain axis last, one a chain."""
+    u = times(H, v)
+    s = namespace(u).sqrt(1.0 + (u * u).sum(0))
+    return H - u[:, None] * (transposed_times(H, u) / (s * (1.0 + s)))[None]
+
+
+@eqx.filter_jit
+def _absorb_all(H: Array, vectors: Array, count: Array) -> Array:
+    return jax.lax.fori_loop(0, count, lambda i, H: absorb(H, vectors[i]), H)
+
+
+def _one_by_one(H: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    for start in range(0, len(vectors), CHUNK):
+        chunk = vectors[start : start + CHUNK]
+        length = max(64, 1 << (len(chunk) - 1).bit_length())
+        H = _absorb_all(H, pad(chunk, length), np.asarray(len(chunk)))
+    return np.asarray(H)
+
+
+def _by_blocks(H: np.ndarray, vectors: np.ndarray, block: int) -> np.ndarray:
+    absorb_block = _absorb_few if block < len(H) else _absorb_many
+    try:
+        blocks = (vectors[i : i + block] for i in range(0, len(vectors), block))
+        return functools.reduce(absorb_block, blocks, H)
+    except np.linalg.LinAlgError:  # I + U'U has lost its I to rounding
+        return np.full_like(H, np.nan)
+
+
+def _absorb_few(H: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """k < p vectors in O(p^2 k)."""
+    U, eye = H @ B.T, np.eye(len(B))
+    L = np.linalg.cholesky(eye + U.T @ U)
+    return H - U @ np.linalg.solve((eye + L).T, np.linalg.solve(L, U.T @ H))
+
+
+def _absorb_many(H: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """k >= p vectors in O(p^2 k + p^3)."""
+    L = np.linalg.cholesky(np.eye(len(H)) + H @ (B.T @ B) @ H.T)
+    return np.linalg.solve(L, H)
+
+
+def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
+    """How far H S H' is from I (Frobenius norm, estimated with a few probes) in O(np + p^2)."""
+    p = len(H)
+    Z = np.random.default_rng(0).normal(size=(p, PROBES))
+    X = H.T @ Z
+    gap = H @ (initial * X + vectors.T @ (vectors @ X)) - Z
+    return float(np.linalg.norm(gap) / np.sqrt(PROBES))
+
+
+def _afresh(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
+    """H with its rotation kept and its size from a QR factor of all vectors."""
+    R = np.sqrt(initial) * np.eye(vectors.shape[1])
+    size = max(CHUNK, vectors.shape[1])
+    for start in range(0, len(vectors), size):
+        rows = np.concatenate([R, vectors[start : start + size]])
+        R = np.asarray(np.linalg.qr(rows, mode="r"))
+    inverse = np.linalg.inv(R).T
+    whitened = H @ R.T
+    if not np.isfinite(whitened).all():
+        return inverse
+    left, _, right = np.linalg.svd(whitened)
+    return left @ right @ inverse
