@@ -1,6 +1,9 @@
 """Chains: reproducible, recorded as asked, compiled once, in float64, in bounded memory."""
 
 import concurrent.futures
+import os
+import subprocess
+import sys
 import warnings
 
 import equinox as eqx
@@ -248,3 +251,16 @@ def test_objects_built_outside_are_not_truncated(problem):
     a = mg.run(mg.sgd(0.1), *problem, steps=1, batch_size=None, chains=1).final
     b = mg.run(mg.sgd(eta), *problem, steps=1, batch_size=None, chains=1).final
     np.testing.assert_allclose(b / a - 1, 1e-11, rtol=1e-3)
+
+
+@pytest.mark.parametrize("covariance", ["population", "batch"])
+def test_more_chains_than_one_group_with_lapack_on_all_cores(covariance):
+    """Two groups that called LAPACK at once waited for each other for ever."""
+    code = (
+        "import numpy as np, masgrad as mg; rng = np.random.default_rng(0);"
+        "X = rng.normal(size=(300, 12)); y = X.sum(1) + rng.normal(size=300);"
+        f"tr = mg.run(mg.masgrad(0.05, {covariance!r}), mg.Linear(), (X, y), np.zeros(12), 30, 40);"
+        "assert np.isfinite(tr.theta).all()"
+    )
+    free = {k: v for k, v in os.environ.items() if k not in ("NPROC", "OMP_NUM_THREADS")}
+    subprocess.run([sys.executable, "-c", code], env=free, check=True, timeout=120)

@@ -1,17 +1,20 @@
 """What `run` checks before it starts: an error now is kinder than a NaN later."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from masgrad.covariance.choose import check_batch_ridge, make_root
+from masgrad.covariance.choose import check_batch_ridge, check_covariance, make_root
+from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments, row_moments
 from masgrad.data.arrays import BLOCK, blocks, count_rows
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StepSizeWarning
 from masgrad.kernels.adjustment import BatchRoot, Identity, InverseHistory, RunningRoot
+from masgrad.kernels.gradient import Gaussian
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.stability import linearise, minimise
 from masgrad.models.glm import GLM
@@ -68,25 +71,42 @@ def check_objects(kernel: Any, model: Any) -> None:
         raise InputTypeError(f"model={model!r}; a model such as mg.Logistic() is needed")
 
 
-def sample_rows(model: Model, data: Rows | Simulator) -> Rows:
-    """Checked rows: all of a table, a few of a simulator's."""
+def sample_rows(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Rows:
+    """Checked rows: all of a table, a few of a simulator's, a zero for moments that hold none."""
+    if isinstance(data, LeastSquaresMoments):
+        if not (isinstance(model, GLM) and model.family.name == "gaussian"):
+            raise InputTypeError(f"LeastSquaresMoments are those of mg.Linear(), not of {model!r}")
+        if not data.count:
+            raise InputError("these LeastSquaresMoments hold no rows yet; give some to update")
+        return np.zeros((1, data.dim)), np.zeros(1)
     if isinstance(data, Simulator):
         rows = model.rows(data.check())
-        _check_moments(data, model.dim(rows))
+        _check_moments(data.moments, model.dim(rows))
         return rows
     return model.rows(data)
 
 
-def _check_moments(data: Simulator, p: int) -> None:
-    """A simulator's closed form gives b (p,) and Sigma (p, p)."""
-    if data.moments is None:
+def known_rows(data: Any, rows: Rows) -> int | None:
+    """How many rows there are; None for a simulator's, which have no end."""
+    if isinstance(data, Simulator):
+        return None
+    return data.count if isinstance(data, LeastSquaresMoments) else count_rows(rows)
+
+
+def _check_moments(moments: Callable | None, p: int) -> None:
+    """A simulator's closed form gives b (p,) and a covariance (p, p)."""
+    if moments is None:
         return
     try:
-        shapes = [a.shape for a in jax.eval_shape(data.moments, np.zeros(p))]
+        values = [np.asarray(a) for a in jax.jit(lambda t: moments(t))(np.zeros(p))]
     except Exception as error:
         raise InputError(f"moments(theta) fails at theta of shape ({p},): {error}") from error
+    shapes = [a.shape for a in values]
     if shapes != [(p,), (p, p)]:
         raise InputError(f"moments(theta) gives shapes {shapes}; b ({p},) and Sigma ({p}, {p})")
+    if all(np.isfinite(a).all() for a in values):  # it may not be, at 0
+        check_covariance(values[1])
+        make_root("symmetric", values[1])
 
 
 def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
@@ -172,28 +192,28 @@ def needs_population(kernel: Any, n: int | None, rows: int | None) -> bool:
     return covariance or n is None
 
 
-def _noise_free(model: Model, moments: Moments, rows: Rows) -> bool:
-    """Whether Sigma is singular at the optimum, or nothing but rounding (a perfect fit)."""
-    away = row_moments(model, np.zeros(len(moments.mean)), rows, ("cov",))
-    vanishes = np.trace(moments.cov) <= 1e-16 * np.trace(away.cov)
-    return bool(vanishes or make_root("symmetric", moments.cov).floored)
+def check_drawable(kernel: Any, data: Any, n: int | None) -> None:
+    """Moments hold no rows to draw: all rows at once, or the diffusion, can run on them."""
+    if not isinstance(data, LeastSquaresMoments) or n is None:
+        return
+    if not (isinstance(kernel, Kernel) and isinstance(kernel.gradient, Gaussian)):
+        raise InputError(
+            "LeastSquaresMoments hold no rows to draw batches from; use batch_size=None, or "
+            "mg.diffusion(kernel), or give the rows"
+        )
 
 
-def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
+def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments) -> None:
     """Warn of a constant step that does not contract at the optimum of a linear predictor."""
     if not isinstance(model, GLM) or not isinstance(kernel, Kernel) or callable(kernel.step_size):
         return
     if isinstance(kernel.adjustment, BatchRoot | InverseHistory):
         return
-    if model.dim(rows) > STABILITY_DIM or count_rows(rows) < 2:
+    known = _at_optimum(model, data)
+    if known is None:
         return
-    stride = -(-count_rows(rows) // STABILITY_ROWS)
-    rows = jax.tree.map(lambda a: a[::stride], rows)
-    optimum = minimise(model, rows)
-    if optimum is None:
-        return
-    moments = row_moments(model, optimum, rows)
-    if not isinstance(kernel.adjustment, Identity) and _noise_free(model, moments, rows):
+    moments, away = known
+    if not isinstance(kernel.adjustment, Identity) and _noise_free(moments, away):
         return  # V^-1 is not defined at the optimum: the run reports the floor where it meets one
     linear = linearise(kernel, moments)
     eta = float(kernel.step_size)  # type: ignore[arg-type]
@@ -205,3 +225,24 @@ def warn_unstable(kernel: Kernel, model: Model, rows: Rows) -> None:
             StepSizeWarning,
             stacklevel=4,
         )
+
+
+def _at_optimum(model: GLM, data: Rows | LeastSquaresMoments) -> tuple[Moments, Moments] | None:
+    """Moments at the optimum and at 0, of a thinned table; None where there is no optimum."""
+    if isinstance(data, LeastSquaresMoments):
+        zero = np.zeros(data.dim)
+        return data.moments(data.optimum()), data.moments(zero)
+    if model.dim(data) > STABILITY_DIM or count_rows(data) < 2:
+        return None
+    stride = -(-count_rows(data) // STABILITY_ROWS)
+    rows = jax.tree.map(lambda a: a[::stride], data)
+    optimum = minimise(model, rows)
+    if optimum is None:
+        return None
+    return row_moments(model, optimum, rows), row_moments(model, 0.0 * optimum, rows, ("cov",))
+
+
+def _noise_free(moments: Moments, away: Moments) -> bool:
+    """Whether Sigma is singular at the optimum, or nothing but rounding (a perfect fit)."""
+    vanishes = np.trace(moments.cov) <= 1e-16 * np.trace(away.cov)
+    return bool(vanishes or make_root("symmetric", moments.cov).floored)

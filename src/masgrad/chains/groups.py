@@ -2,7 +2,8 @@
 
 One compiled function advances a group by a *traced* number of records, so that neither another
 number of steps nor another N of the same capacity compiles again. XLA keeps one core busy with the
-small arrays of a chain's step; two groups in two threads keep two busy. The groups depend on the
+small arrays of a chain's step; two groups in two threads keep two busy, except where LAPACK has
+threads of its own. The groups depend on the
 number of chains alone, never on the machine: group i draws its step t with the key
 fold_in(fold_in(seed, i), t).
 """
@@ -16,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from masgrad.covariance.eigen import JACOBI_DIM
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.precision import float64
@@ -38,7 +40,7 @@ class Groups:
         self.most_records = int(
             np.clip(BUFFER_NUMBERS // (len(theta) * self.size), 1, BUFFER_RECORDS)
         )
-        self.pool = ThreadPoolExecutor(min(len(starts), available_cores()))
+        self.pool = ThreadPoolExecutor(min(len(starts), _threads(kernel, len(theta))))
         self._group(0, 0)  # compile once, before the threads all ask for it
 
     def advance(self, count: int) -> np.ndarray:
@@ -66,6 +68,16 @@ class Groups:
 def available_cores() -> int:
     """Cores that this process may use; NPROC, which XLA reads too, sets fewer."""
     return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
+
+
+def _threads(kernel: Kernel, p: int) -> int:
+    """Groups that may run at once: one, where a step calls LAPACK.
+
+    XLA runs LAPACK on its own pool of threads, and two programs that wait there for each other's
+    never return (jaxlib 0.10: p = 10 and 100 chains on 2 cores).
+    """
+    lapack = p > JACOBI_DIM and getattr(kernel, "spectral", True)
+    return 1 if lapack else available_cores()
 
 
 def group_size(chains: int) -> int:

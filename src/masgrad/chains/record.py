@@ -11,8 +11,8 @@ from masgrad.types import Array
 class Recorder(abc.ABC):
     """Takes records in order and watches for chains that leave the finite numbers."""
 
-    def __init__(self, chains: int):
-        self.chains = chains
+    def __init__(self, chains: int, note: str = ""):
+        self.chains, self.note = chains, note
         self.steps: list[int] = []
         self.diverged: dict[int, int] = {}
 
@@ -34,8 +34,8 @@ class Recorder(abc.ABC):
 class Paths(Recorder):
     """Keeps everything."""
 
-    def __init__(self, chains: int, records: int, p: int):
-        super().__init__(chains)
+    def __init__(self, chains: int, records: int, p: int, note: str = ""):
+        super().__init__(chains, note)
         self.theta = np.empty((chains, records, p))
         self.filled = 0
 
@@ -46,14 +46,14 @@ class Paths(Recorder):
 
     def result(self, floored: np.ndarray) -> Trace:
         theta = self.theta[:, : self.filled]
-        return Trace(theta, np.array(self.steps), self.diverged, floored)
+        return Trace(theta, np.array(self.steps), self.diverged, floored, self.note)
 
 
 class Summaries(Recorder):
     """Keeps mean, covariance and quantiles over the chains that are finite at each record."""
 
-    def __init__(self, chains: int):
-        super().__init__(chains)
+    def __init__(self, chains: int, note: str = ""):
+        super().__init__(chains, note)
         self.means: list[np.ndarray] = []
         self.covs: list[np.ndarray] = []
         self.quantiles: list[np.ndarray] = []
@@ -88,4 +88,5 @@ class Summaries(Recorder):
             {level: bands[2 * i : 2 * i + 2] for i, level in enumerate(SUMMARY_LEVELS)},
             self.diverged,
             floored,
+            self.note,
         )

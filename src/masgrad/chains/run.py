@@ -11,11 +11,12 @@ from typing import Literal
 import numpy as np
 
 from masgrad.chains import door
+from masgrad.chains.footprint import check_footprint
 from masgrad.chains.groups import Groups
 from masgrad.chains.progress import Progress
 from masgrad.chains.record import Paths, Recorder, Summaries
 from masgrad.chains.trace import Summary, Trace
-from masgrad.data.arrays import count_rows
+from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import DivergenceWarning, InputError, InterruptedWarning, SingularWarning
 from masgrad.kernels.field import make_field
@@ -32,7 +33,7 @@ PATH_BYTES = 8 * 2**30
 def run(
     kernel: Kernel,
     model: Model,
-    data: Rows | Simulator,
+    data: Rows | Simulator | LeastSquaresMoments,
     theta0: Array,
     steps: int = 100,
     batch_size: int | None = 25,
@@ -52,7 +53,9 @@ def run(
     Args:
         kernel: `mg.sgd`, `mg.masgrad`, ..., or the `mg.diffusion` of one.
         model: the loss.
-        data: (X, y) for regressions, else an array or pytree; or a `mg.Simulator`.
+        data: (X, y) for regressions, else an array or pytree; or a `mg.Simulator`; or, for
+            `mg.Linear()` without drawn rows, `mg.LeastSquaresMoments`: a step's cost is then
+            independent of the number of rows.
         theta0: one start (p,), or one for each chain (chains, p).
         steps: number of updates.
         batch_size: rows drawn for each update; None takes all rows, the deterministic update.
@@ -83,14 +86,18 @@ def run(
     door.check_schedule(kernel, steps)
     rows = door.sample_rows(model, data)
     theta = door.starts(model, theta0, rows, chains)
-    known = None if isinstance(data, Simulator) else count_rows(rows)
+    has_rows = not isinstance(data, Simulator | LeastSquaresMoments)
+    known = door.known_rows(data, rows)
     batch_size = door.check_batch(kernel, batch_size, len(theta), known, replace)
+    door.check_drawable(kernel, data, batch_size)
     door.check_loss(model, theta, rows)
     population = door.needs_population(kernel, batch_size, known)
+    check_footprint(kernel, batch_size, len(theta), chains)
     if known is not None:
-        door.warn_unstable(kernel, model, rows)
-    recorder = _recorder(keep, chains, steps // thin + 1, len(theta))
-    field = make_field(model, data if known is None else rows, batch_size, replace, population)
+        door.warn_unstable(kernel, model, rows if has_rows else data)
+    note = kernel.adjustment.note(batch_size, len(theta)) if isinstance(kernel, Kernel) else ""
+    recorder = _recorder(keep, chains, steps // thin + 1, len(theta), note)
+    field = make_field(model, rows if has_rows else data, batch_size, replace, population)
     groups = Groups(kernel, field, theta, thin, seed)
     try:
         _drive(groups, recorder, theta, steps // thin, progress)
@@ -100,10 +107,10 @@ def run(
     return recorder.result(groups.floored())
 
 
-def _recorder(keep: str, chains: int, records: int, p: int) -> Recorder:
+def _recorder(keep: str, chains: int, records: int, p: int, note: str) -> Recorder:
     if keep == "summary":
         door.check_count("chains (for a summary over chains)", chains, 2)
-        return Summaries(chains)
+        return Summaries(chains, note)
     if keep != "paths":
         raise InputError(f"keep={keep!r}; use 'paths' or 'summary'")
     size = chains * records * p * 8
@@ -112,7 +119,7 @@ def _recorder(keep: str, chains: int, records: int, p: int) -> Recorder:
             f"the paths would take {size / 2**30:.0f} GiB; use thin= to record fewer steps, or "
             "keep='summary'"
         )
-    return Paths(chains, records, p)
+    return Paths(chains, records, p, note)
 
 
 def _drive(

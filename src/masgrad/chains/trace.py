@@ -23,15 +23,17 @@ class Trace:
         diverged: {chain: step} for chains that left the finite numbers, with the step at which
             they were first seen there; they are not averaged in.
         floored: for each chain, the steps at which a singular covariance met the floor.
+        note: how V was regularised, which is part of the iterates' law.
     """
 
     theta: np.ndarray
     steps: np.ndarray
     diverged: dict[int, int] = field(default_factory=dict)
     floored: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    note: str = ""
 
     def __repr__(self) -> str:
-        return _describe("Trace", self.theta.shape[0], self.steps, self.diverged)
+        return _describe("Trace", self.theta.shape[0], self.steps, self.diverged, self.note)
 
     @property
     def final(self) -> np.ndarray:
@@ -92,9 +94,10 @@ class Summary:
     quantiles: dict[float, np.ndarray]
     diverged: dict[int, int]
     floored: np.ndarray
+    note: str = ""
 
     def __repr__(self) -> str:
-        return _describe("Summary", len(self.final), self.steps, self.diverged)
+        return _describe("Summary", len(self.final), self.steps, self.diverged, self.note)
 
     def mean(self) -> np.ndarray:
         """Mean over chains at each record, (records, p)."""
@@ -113,9 +116,12 @@ class Summary:
         return lower, upper
 
 
-def _describe(kind: str, chains: int, steps: np.ndarray, diverged: dict[int, int]) -> str:
+def _describe(
+    kind: str, chains: int, steps: np.ndarray, diverged: dict[int, int], note: str
+) -> str:
     lost = f", {len(diverged)} diverged" if diverged else ""
-    return f"{kind} of {chains} chains, {len(steps)} records to step {steps[-1]}{lost}"
+    note = f" ({note})" if note else ""
+    return f"{kind} of {chains} chains, {len(steps)} records to step {steps[-1]}{lost}{note}"
 
 
 def check_level(level: float) -> None:

@@ -52,7 +52,9 @@ def stationary_law(model: Model, data: Rows, theta: Array, kernel: Kernel, batch
     _check_contraction(linear, eta)
     contraction = np.eye(len(m.mean)) - eta * linear.drift
     S = solve_discrete_lyapunov(contraction, eta**2 / batch_size * linear.noise)
-    law = Law(np.asarray(theta, float), (S + S.T) / 2, "iterate", "leading order in eta/n")
+    regularised = kernel.adjustment.note(batch_size, len(m.mean))
+    note = "leading order in eta/n" + (f"; {regularised}" if regularised else "")
+    law = Law(np.asarray(theta, float), (S + S.T) / 2, "iterate", note)
     _warn_off_optimum(m.mean, m.hessian, law)
     return law
 

@@ -47,9 +47,19 @@ class Adjustment(eqx.Module):
 
     needs_population: ClassVar[bool]
 
+    @property
+    def spectral(self) -> bool:
+        """Whether it takes eigenvalues."""
+        return True
+
     def batch_part(self, n: int, p: int) -> str | None:
         """What it needs of n drawn gradients beyond their mean: "cov", "factor" or nothing."""
         del n, p
+
+    def note(self, n: int | None, p: int) -> str:
+        """What a law of its iterates must say about A; n is None for all rows."""
+        del n, p
+        return ""
 
     def init(self, theta: Vectors) -> Any:
         """Memory before the first step; theta is (p, K)."""
@@ -69,6 +79,10 @@ class Identity(Adjustment):
 
     needs_population = False
 
+    @property
+    def spectral(self) -> bool:
+        return False
+
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
         return Adjusted(drawn.mean, memory)
 
@@ -76,14 +90,38 @@ class Identity(Adjustment):
         return np.eye(len(moments.mean))
 
 
-class PopulationRoot(Adjustment):
+class RootAdjustment(Adjustment):
+    """A = V^-1 with V V' = Sigma + ridge I, V of a kind that `covariance.choose` knows."""
+
+    kind: RootKind = eqx.field(static=True)
+    ridge: Array
+
+    @property
+    def spectral(self) -> bool:
+        return self.kind not in ("diagonal", "rank_one")
+
+    def note(self, n: int | None, p: int) -> str:
+        del n, p
+        return f"V^2 = Sigma + {float(self.ridge):g} I" if self.ridge > 0 else ""
+
+
+class BatchAdjustment(RootAdjustment):
+    """One whose Sigma comes from batches."""
+
+    needs_population = False
+
+    def note(self, n: int | None, p: int) -> str:
+        note = super().note(n, p)
+        if n is None or n > p or self.kind == "diagonal":
+            return note
+        return f"{note}; with batches of {n} for {p} parameters the ridge sets the step"
+
+
+class PopulationRoot(RootAdjustment):
     """A = V(theta)^-1 with V from all rows, at each chain's own theta.
 
     Paper: MasGrad - the gradient adjusted by the inverse root of its covariance
     """
-
-    kind: RootKind = eqx.field(static=True)
-    ridge: Array
 
     needs_population = True
 
@@ -95,18 +133,13 @@ class PopulationRoot(Adjustment):
         return make_root(self.kind, moments.cov, self.ridge).solve(np.eye(len(moments.mean)))
 
 
-class BatchRoot(Adjustment):
+class BatchRoot(BatchAdjustment):
     """A = V_hat^-1 with V_hat from the very rows that gave the gradient (the paper's plug-in).
 
     It solves E[V_hat^-1 b_hat] = 0, which is shifted from b = 0 by O(1/n) whatever the step.
 
     Paper: plug-in direction - V_hat^-1 b_hat from one mini-batch
     """
-
-    kind: RootKind = eqx.field(static=True)
-    ridge: Array
-
-    needs_population = False
 
     def batch_part(self, n: int, p: int) -> str:
         return "factor" if wants_factor(self.kind, n, p) else "cov"
@@ -125,18 +158,14 @@ class BatchRoot(Adjustment):
         )
 
 
-class RunningRoot(Adjustment):
+class RunningRoot(BatchAdjustment):
     """A = V_bar^-1 with V_bar^2 an average of the covariances of the batches *before* this one.
 
     The average forgets: weight max(1 / (t + 1), `forget`) goes to the newest batch. The first step
     has no past and uses its own batch.
     """
 
-    kind: RootKind = eqx.field(static=True)
-    ridge: Array
     forget: float = eqx.field(static=True, default=0.05)
-
-    needs_population = False
 
     def batch_part(self, n: int, p: int) -> str:
         return "factor" if self.kind == "diagonal" else "cov"
@@ -196,6 +225,10 @@ class InverseHistory(Adjustment):
     diagonal: bool = eqx.field(static=True)
 
     needs_population = False
+
+    @property
+    def spectral(self) -> bool:
+        return not self.diagonal
 
     def init(self, theta: Vectors) -> Any:
         p, K = theta.shape

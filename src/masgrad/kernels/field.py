@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from masgrad.covariance.least_squares import LeastSquaresMoments, Population
 from masgrad.data.arrays import Table
 from masgrad.data.simulate import Simulator
 from masgrad.models.model import Model, Sums
@@ -42,7 +43,7 @@ class Field(eqx.Module):
 
     Args:
         model: the loss.
-        source: where `draw` takes its rows.
+        source: where `draw` takes its rows; moments alone have none.
         population: rows that b and Sigma are computed over, or a function of one theta.
         features: what the model prepared from the population's rows.
         batch_size: n, or None for all rows (no sampling).
@@ -50,7 +51,7 @@ class Field(eqx.Module):
     """
 
     model: Model
-    source: Table | Simulator
+    source: Table | Simulator | Population
     population: Table | Callable[[Array], tuple[Array, Array]] | None
     features: Rows
     batch_size: int | None = eqx.field(static=True)
@@ -88,6 +89,7 @@ class Field(eqx.Module):
         if isinstance(self.source, Simulator):
             rows = self.source.draw(key, n, theta.shape[1])
         else:
+            assert isinstance(self.source, Table)
             rows = self.source.draw(key, n, theta.shape[1], self.replace)
         return self.model.paired_gradients(theta, rows)
 
@@ -143,18 +145,21 @@ class Field(eqx.Module):
     def fisher(self, population: Estimate) -> Matrices:
         """Uncentred E[g g'] of the population, divisor N."""
         b, cov = population.mean, population.cov
-        N = self.population.count if isinstance(self.population, Table) else jnp.inf
+        N = getattr(self.population, "count", jnp.inf)
         return cov * (1.0 - 1.0 / N) + b[:, None] * b[None]
 
 
 def make_field(
     model: Model,
-    data: Rows | Simulator,
+    data: Rows | Simulator | LeastSquaresMoments,
     batch_size: int | None,
     replace: bool = True,
     population: bool = True,
 ) -> Field:
     """Checked data as a field; a simulator whose moments are needed but not known gets a table."""
+    if isinstance(data, LeastSquaresMoments):
+        moments = jax.tree.map(jnp.asarray, data.population())
+        return Field(model, moments, moments, None, batch_size, replace)
     if isinstance(data, Simulator) and (data.moments is not None or not population):
         return Field(model, data, data.moments, None, batch_size, replace)
     rows = data.reference_rows() if isinstance(data, Simulator) else data

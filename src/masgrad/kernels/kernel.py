@@ -51,6 +51,11 @@ class Kernel(eqx.Module):
         slots = f"{type(self.adjustment).__name__}, {type(self.gradient).__name__}"
         return f"Kernel(step_size={eta}, {slots})"
 
+    @property
+    def spectral(self) -> bool:
+        """Whether a step takes eigenvalues; the Gaussian gradient does, for V."""
+        return self.adjustment.spectral or self.gradient.needs_population
+
     def init(self, theta: Vectors) -> State:
         """State at t = 0 for theta (p, K)."""
         return State(
