@@ -17,6 +17,7 @@ _HOMES = {
     "masgrad.data.simulate": ("Simulator",),
     "masgrad.covariance.moments": ("Moments", "moments"),
     "masgrad.covariance.choose": ("sample_root",),
+    "masgrad.covariance.least_squares": ("LeastSquaresMoments",),
     "masgrad.covariance.rank_one": ("rank_one_inverse_root",),
     "masgrad.covariance.rotation": ("Rotation", "rotation"),
     "masgrad.covariance.self_normalised": ("SelfNormalised", "consistent_root", "self_normalised"),

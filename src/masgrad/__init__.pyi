@@ -4,6 +4,7 @@ from masgrad.chains.run import run as run
 from masgrad.chains.trace import Summary as Summary
 from masgrad.chains.trace import Trace as Trace
 from masgrad.covariance.choose import sample_root as sample_root
+from masgrad.covariance.least_squares import LeastSquaresMoments as LeastSquaresMoments
 from masgrad.covariance.moments import Moments as Moments
 from masgrad.covariance.moments import moments as moments
 from masgrad.covariance.rank_one import rank_one_inverse_root as rank_one_inverse_root

@@ -15,7 +15,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPERIMENTS = ("logistic",)
+EXPERIMENTS = ("logistic", "rotation")
 
 
 def _version(show: bool) -> None:
@@ -35,18 +35,20 @@ def options(
 
 @app.command(epilog="Example: masgrad paper logistic --out figures --seed 1")
 def paper(
-    experiment: Annotated[str, typer.Argument(help="Which experiment; so far: logistic.")],
+    experiment: Annotated[str, typer.Argument(help="Which experiment: logistic, or rotation.")],
     out: Annotated[Path, typer.Option(help="Directory for NAME.png.")] = Path("paper"),
-    quick: Annotated[bool, typer.Option("--quick", help="Half the steps.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer steps.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the chains.")] = 0,
 ) -> None:
     """Rerun an experiment of the paper: a figure and a table."""
     if experiment not in EXPERIMENTS:
         raise typer.BadParameter(f"{experiment!r} is not there; use one of {list(EXPERIMENTS)}")
     _cache_compilations()
-    from masgrad.paper.report import report_logistic
+    from masgrad.paper import report
 
-    report_logistic(out, 50 if quick else 100, seed)
+    {"logistic": report.report_logistic, "rotation": report.report_rotation}[experiment](
+        out, quick, seed
+    )
 
 
 def _cache_compilations() -> None:

@@ -1,5 +1,7 @@
 """What `masgrad paper` prints and draws."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -7,24 +9,53 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from masgrad.paper import rotation
 from masgrad.paper.logistic import BATCH, CHAINS, ETA, Experiment, N, logistic_experiment
+from masgrad.paper.rotation_plot import plot_rotation
 from masgrad.plots import plot_processes
 
 
-def report_logistic(out: Path, steps: int, seed: int) -> None:
+def report_logistic(out: Path, quick: bool, seed: int) -> None:
     """Run the logistic experiment with a progress bar; write `logistic.png`; print a table."""
-    out.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"{CHAINS} chains x {steps} steps", total=5)
-        result = logistic_experiment(seed, steps, lambda name: bar.advance(task))
-        path = out / "logistic.png"
+    steps = 50 if quick else 100
+    with _progress(f"{CHAINS} chains x {steps} steps", 5) as advance:
+        result = logistic_experiment(seed, steps, lambda name: advance())
+        path = _figure(out, "logistic")
         title = f"Logistic regression, N = {N}, n = {BATCH}, eta = {ETA}, {CHAINS} chains"
         plot_processes(result.traces, result.optimum, path, title)
-        bar.advance(task)
+        advance()
+    _show(path, _errors(result, steps), _distances(result, steps))
+
+
+def report_rotation(out: Path, quick: bool, seed: int) -> None:
+    """Measure the rotation of the rank-one root; write `rotation.png`; print tables."""
+    batches, steps = (10, 100) if quick else (40, rotation.STEPS)
+    with _progress("roots and chains", len(rotation.DIMS) + 5) as advance:
+        result = rotation.rotation_experiment(seed, batches, steps, lambda name: advance())
+        path = _figure(out, "rotation")
+        plot_rotation(result, path)
+        advance()
+    _show(path, _rotations(result), _slowed(result, steps))
+
+
+@contextmanager
+def _progress(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on stderr; call what it gives once for each part that is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda: bar.advance(task)
+
+
+def _figure(out: Path, name: str) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    return out / f"{name}.png"
+
+
+def _show(path: Path, *tables: Table) -> None:
     console = Console()
-    console.print(_errors(result, steps))
-    console.print(_distances(result, steps))
+    for table in tables:
+        console.print(table)
     console.print(f"Figure: {path}")
 
 
@@ -50,4 +81,31 @@ def _distances(result: Experiment, steps: int) -> Table:
         c = result.closeness(name, steps)
         numbers = np.array([c.ks, c.ks_baseline, c.w2, c.w2_baseline])
         table.add_row(name, *(f"{x:.3f}" for x in numbers))
+    return table
+
+
+def _rotations(result: rotation.RotationExperiment) -> Table:
+    """Angle and descent at the paper's ridge and at a negligible one."""
+    table = Table(title=f"Rotation of the root, n = {rotation.BATCH} (median over batches)")
+    for column in ("p", "ridge", "angle", "descent", "climbs"):
+        table.add_column(column, justify="right")
+    paper = int(np.argmin(np.abs(np.log(rotation.RIDGES / rotation.PAPER_RIDGE))))
+    for i, p in enumerate(rotation.DIMS):
+        for j in (paper, 0):
+            angle, descent = np.median(result.angle[i, j]), np.median(result.descent[i, j])
+            climbs = (result.descent[i, j] < 0).mean()
+            ridge = f"{rotation.RIDGES[j]:.0e}"
+            table.add_row(str(p), ridge, f"{angle:.0f}", f"{descent:.2f}", f"{climbs:.0%}")
+    return table
+
+
+def _slowed(result: rotation.RotationExperiment, steps: int) -> Table:
+    """Distance to the optimum of chains with either root."""
+    marks = sorted({0, steps // 4, steps // 2, steps})
+    table = Table(title=f"Mean l2 distance to the optimum, p = {rotation.DIMS[0]}")
+    for column in ("root", "ridge", *(f"t = {t}" for t in marks)):
+        table.add_column(column, justify="left" if column == "root" else "right")
+    for (root, ridge), trace in result.chains.items():
+        error = trace.distance(result.optimum).mean(0)
+        table.add_row(root, f"{ridge:.0e}", *(f"{error[t]:.3f}" for t in marks))
     return table
