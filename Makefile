@@ -6,7 +6,7 @@ STAMP := .venv/installed
 # One BLAS and one XLA thread for each of the two test workers.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASGRAD_SEED=$(SEED)
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench bench-roots clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad paper logistic --out demo
@@ -24,6 +24,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/engine.py
+
+bench-roots: $(STAMP)
+	$(BIN)/python benchmarks/roots.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

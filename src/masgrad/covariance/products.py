@@ -8,6 +8,8 @@ of small matrices with the chain axis last run over all chains at once, where LA
 by one. A Sigma that does not converge (singular, or nearly) goes to its spectrum and the floor.
 """
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +35,8 @@ def _scalings(least: float) -> np.ndarray:
 SCALINGS = _scalings(1e-2)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class ProductRoot(Root):
     """V = Sigma Z with Z = Sigma^-1/2 from products."""
 

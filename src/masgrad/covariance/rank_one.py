@@ -15,6 +15,7 @@ which is the line above for k = 1; for k >= p it is cheaper as H' = L^-1 H, L L'
 """
 
 import functools
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -33,6 +34,8 @@ DRIFT = 1e-11
 """Frobenius norm of H S H' - I past which rounding has shown, and H is computed afresh."""
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class RankOneRoot(Root):
     """V = H^-1 with H from the recursion: V V' = Sigma + ridge I, not symmetric."""
 
@@ -134,16 +137,19 @@ def _one_by_one(H: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         chunk = vectors[start : start + CHUNK]
         length = max(64, 1 << (len(chunk) - 1).bit_length())
         H = _absorb_all(H, pad(chunk, length), np.asarray(len(chunk)))
-    return np.asarray(H)
+    return np.array(H)
 
 
 def _by_blocks(H: np.ndarray, vectors: np.ndarray, block: int) -> np.ndarray:
-    absorb_block = _absorb_few if block < len(H) else _absorb_many
     try:
         blocks = (vectors[i : i + block] for i in range(0, len(vectors), block))
-        return functools.reduce(absorb_block, blocks, H)
+        return functools.reduce(_absorb_block, blocks, H)
     except np.linalg.LinAlgError:  # I + U'U has lost its I to rounding
         return np.full_like(H, np.nan)
+
+
+def _absorb_block(H: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return _absorb_few(H, B) if len(B) < len(H) else _absorb_many(H, B)
 
 
 def _absorb_few(H: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -12,8 +12,9 @@ A singular Sigma has no inverse root. Eigenvalues below FLOOR times the largest 
 """
 
 import abc
+from dataclasses import dataclass
 
-import equinox as eqx
+import jax
 import numpy as np
 
 from masgrad.covariance.eigen import spectrum
@@ -25,13 +26,14 @@ NEGATIVE = 1e-8
 """A negative eigenvalue up to this share of the largest is rounding."""
 
 
-class Root(eqx.Module):
+class Root(abc.ABC):
     """An operator V with V V' = Sigma + ridge I, or its diagonal or leading part.
 
     `floored` counts the directions that the floor lifted (for each chain, where there are chains).
+    Roots are plain records that JAX traces through: a small batch feels the cost of anything more.
     """
 
-    floored: eqx.AbstractVar[Array]
+    floored: Array
 
     @abc.abstractmethod
     def mv(self, x: Array) -> Array:
@@ -46,6 +48,8 @@ class Root(eqx.Module):
         """V as an array (p, p) or (p, p, K)."""
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class SymmetricRoot(Root):
     """V = Q diag(sqrt(values)) Q'.
 
@@ -87,6 +91,8 @@ class SymmetricRoot(Root):
         return _outer(self.vectors, self.values**-0.5)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class DiagonalRoot(Root):
     """V = diag(Sigma + ridge I)^1/2: the practice of AdaGrad."""
 
@@ -114,6 +120,8 @@ class DiagonalRoot(Root):
         return xp.einsum("ij,i...->ij...", xp.eye(len(self.values)), self.values**0.5)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class LowRankRoot(Root):
     """V = (F'F + ridge I)^1/2 for F with few rows: O(n^2 p) time and O(np) numbers, never p x p.
 
@@ -207,7 +215,9 @@ def times(M: Array, x: Array) -> Array:
 
 
 def transposed_times(M: Array, x: Array) -> Array:
-    return M.T @ x if M.ndim == 2 else (M * x[:, None]).sum(0)
+    if M.ndim == 2:
+        return x @ M if x.ndim == 1 else M.T @ x  # XLA would copy M to transpose it
+    return (M * x[:, None]).sum(0)
 
 
 def _scale(v: Array, x: Array) -> Array:
