@@ -188,6 +188,9 @@ def test_objects_of_the_wrong_kind(good, change):
         lambda: mg.masgrad(0.1, root="cholesky"),
         lambda: mg.masgrad(0.1, ridge=-1.0),
         lambda: mg.masgrad(0.1, covariance="batch", root="low_rank"),
+        lambda: mg.masgrad(0.1, covariance="batch", root="rank_one"),
+        lambda: mg.masgrad(0.1, root="rank_one", ridge=0.1),
+        lambda: mg.masgrad(0.1, covariance="running", root="rank_one", ridge=0.1),
         lambda: mg.GaussianMixture(0, 1.0),
         lambda: mg.GaussianMixture(2.5, 1.0),
         lambda: mg.CustomLoss(lambda t, z: 0.0, "3"),
@@ -287,3 +290,47 @@ def test_moments_at_two_points_do_not_merge(rng):
     a, b = (mg.moments(mg.Linear(), np.full(4, c), data, "mean") for c in (0.0, 1.0))
     with pytest.raises(ValueError, match="two thetas"):
         a.merge(b)
+
+
+def test_the_recursion_needs_a_batch(good):
+    kernel = mg.masgrad(0.1, "batch", "rank_one", 0.1)
+    with pytest.raises(ValueError, match="batch_size"):
+        mg.run(**(good | {"kernel": kernel, "batch_size": None}))
+
+
+@pytest.mark.parametrize(
+    "kernel, words",
+    [
+        (mg.masgrad(0.1), "20000 x 20000 covariances.*low_rank"),
+        (mg.diffusion(mg.sgd(0.1)), "20000 x 20000"),
+        (mg.masgrad(0.1, "running", ridge=0.1), "20000 x 20000"),
+        (mg.masgrad(0.1, "batch", "low_rank", ridge=0.1), "100 x 20000 gradients.*batch_size"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused_before_it_starts(rng, kernel, words):
+    data = rng.normal(size=(5, 20_000)), rng.normal(size=5)
+    with pytest.raises(ValueError, match=words):
+        mg.run(kernel, mg.Linear(), data, np.zeros(20_000), 1, 100, chains=300)
+
+
+def test_a_simulators_covariance_is_checked():
+    data = mg.Simulator(
+        lambda key, n: jax.random.normal(key, (n, 2)),
+        lambda theta: (theta, jnp.diag(jnp.array([1.0, -1.0]))),
+    )
+    with pytest.raises(ValueError, match="semidefinite"):
+        mg.run(mg.masgrad(0.1), scenarios.mean_model(2), data, np.zeros(2), 1, 10)
+
+
+def test_a_ridge_is_part_of_the_law(rng):
+    """A trace and a law say how V was regularised, and where n <= p that the ridge rules."""
+    X, y = scenarios.regression(rng)
+    optimum = np.linalg.lstsq(X, y, rcond=None)[0]
+    args = (mg.Linear(), (X, y), optimum, 2)
+    few = mg.run(mg.masgrad(0.1, "batch", "auto", 0.01), *args, batch_size=4, chains=3)
+    assert "Sigma + 0.01 I; with batches of 4 for 4 parameters the ridge sets" in repr(few)
+    many = mg.run(mg.masgrad(0.1, "batch", ridge=0.01), *args, 40, 3, keep="summary")
+    assert many.note == "V^2 = Sigma + 0.01 I" and many.note in repr(many)
+    assert mg.run(mg.masgrad(0.1), *args, 40, 3).note == ""
+    law = mg.stationary_law(mg.Linear(), (X, y), optimum, mg.masgrad(0.1, ridge=0.5), 40)
+    assert "Sigma + 0.5 I" in repr(law)

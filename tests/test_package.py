@@ -81,6 +81,9 @@ def test_command_line(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "diff_MasGrad" in done.stdout and "W2" in done.stdout
     assert (tmp_path / "new" / "logistic.png").stat().st_size > 20_000
+    done = masgrad("paper", "rotation", *out)
+    assert done.returncode == 0 and "descent" in done.stdout, done.stderr
+    assert (tmp_path / "new" / "rotation.png").stat().st_size > 20_000
 
 
 def test_command_line_errors_are_messages(tmp_path):

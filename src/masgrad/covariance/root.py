@@ -94,7 +94,10 @@ class SymmetricRoot(Root):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class DiagonalRoot(Root):
-    """V = diag(Sigma + ridge I)^1/2: the practice of AdaGrad."""
+    """V = diag(Sigma + ridge I)^1/2: the practice of AdaGrad.
+
+    Paper: discussion of V - its diagonal where the whole of it is a burden
+    """
 
     values: Array
     floored: Array
@@ -130,8 +133,6 @@ class LowRankRoot(Root):
         (F'F + ridge I)^a = ridge^a I + F' W diag(((v + ridge)^a - ridge^a) / v) W' F
 
     Outside the span of F only the ridge acts, so it must be positive: there it *is* V^2.
-
-    Paper: discussion of V - a root for more parameters than rows
     """
 
     factor: Array

@@ -17,10 +17,9 @@ from masgrad.plots import plot_processes
 
 def report_logistic(out: Path, quick: bool, seed: int) -> None:
     """Run the logistic experiment with a progress bar; write `logistic.png`; print a table."""
-    steps = 50 if quick else 100
+    path, steps = _figure(out, "logistic"), 50 if quick else 100
     with _progress(f"{CHAINS} chains x {steps} steps", 5) as advance:
         result = logistic_experiment(seed, steps, lambda name: advance())
-        path = _figure(out, "logistic")
         title = f"Logistic regression, N = {N}, n = {BATCH}, eta = {ETA}, {CHAINS} chains"
         plot_processes(result.traces, result.optimum, path, title)
         advance()
@@ -29,10 +28,10 @@ def report_logistic(out: Path, quick: bool, seed: int) -> None:
 
 def report_rotation(out: Path, quick: bool, seed: int) -> None:
     """Measure the rotation of the rank-one root; write `rotation.png`; print tables."""
+    path = _figure(out, "rotation")
     batches, steps = (10, 100) if quick else (40, rotation.STEPS)
     with _progress("roots and chains", len(rotation.DIMS) + 5) as advance:
         result = rotation.rotation_experiment(seed, batches, steps, lambda name: advance())
-        path = _figure(out, "rotation")
         plot_rotation(result, path)
         advance()
     _show(path, _rotations(result), _slowed(result, steps))
@@ -48,6 +47,7 @@ def _progress(label: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _figure(out: Path, name: str) -> Path:
+    """Where the figure goes; a place that cannot be written to is an error before the work."""
     out.mkdir(parents=True, exist_ok=True)
     return out / f"{name}.png"
 
