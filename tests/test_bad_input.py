@@ -9,6 +9,7 @@ import pytest
 
 import masgrad as mg
 import scenarios
+from masgrad.chains.footprint import check_footprint
 from masgrad.kernels.stability import minimise
 
 
@@ -304,7 +305,7 @@ def test_the_recursion_needs_a_batch(good):
         (mg.masgrad(0.1), "20000 x 20000 covariances.*low_rank"),
         (mg.diffusion(mg.sgd(0.1)), "20000 x 20000"),
         (mg.masgrad(0.1, "running", ridge=0.1), "20000 x 20000"),
-        (mg.masgrad(0.1, "batch", "low_rank", ridge=0.1), "100 x 20000 gradients.*batch_size"),
+        (mg.masgrad(0.1, "batch", "rank_one", ridge=0.1), "20000 x 20000"),
     ],
 )
 def test_a_step_that_does_not_fit_is_refused_before_it_starts(rng, kernel, words):
@@ -328,9 +329,20 @@ def test_a_ridge_is_part_of_the_law(rng):
     optimum = np.linalg.lstsq(X, y, rcond=None)[0]
     args = (mg.Linear(), (X, y), optimum, 2)
     few = mg.run(mg.masgrad(0.1, "batch", "auto", 0.01), *args, batch_size=4, chains=3)
-    assert "Sigma + 0.01 I; with batches of 4 for 4 parameters the ridge sets" in repr(few)
+    assert "V V' = Sigma + 0.01 I; with batches of 4 for 4 parameters the ridge" in repr(few)
     many = mg.run(mg.masgrad(0.1, "batch", ridge=0.01), *args, 40, 3, keep="summary")
-    assert many.note == "V^2 = Sigma + 0.01 I" and many.note in repr(many)
+    assert many.note == "V V' = Sigma + 0.01 I" and many.note in repr(many)
     assert mg.run(mg.masgrad(0.1), *args, 40, 3).note == ""
     law = mg.stationary_law(mg.Linear(), (X, y), optimum, mg.masgrad(0.1, ridge=0.5), 40)
     assert "Sigma + 0.5 I" in repr(law)
+
+
+def test_large_batches_are_drawn_in_chunks_and_not_refused(rng):
+    """n x p gradients of a draw are never whole in memory unless V is made from them."""
+    check_footprint(mg.sgd(0.1), 200_000, 20, 100)
+    check_footprint(mg.adagrad(0.1), 200_000, 20, 100)
+    check_footprint(mg.masgrad(0.1, "batch"), 200_000, 20, 100)
+    with pytest.raises(ValueError, match="GiB"):
+        check_footprint(mg.masgrad(0.1, "running"), 2000, 1000, 1000)
+    with pytest.raises(ValueError, match=r"300 x 20000 gradients.*smaller batch_size"):
+        check_footprint(mg.masgrad(0.1, "batch", "low_rank", ridge=0.1), 300, 20_000, 300)

@@ -335,7 +335,6 @@ def test_memory_is_constant_and_refused_when_it_is_too_much(rng):
         X = rng.normal(size=(2000, 40))
         rows = rows.update(X, X.sum(1))
         held.append(bytes_held(rows))
-    print(repr(rows))
     assert rows.count == 6000 and max(held) < 2e6
     one_by_one = LeastSquaresMoments(2)
     for x in X[:1500, :2]:
@@ -405,6 +404,29 @@ def test_what_else_is_refused(rng):
         one.merge(LeastSquaresMoments(3))
     with pytest.raises(TypeError, match="got Moments"):
         one.merge(one.moments([0.0, 0.0]))
-    for dim in (0, 2.0, "2"):
-        with pytest.raises(ValueError, match="columns of X"):
+    for dim in (0, 2.0, "2", True):
+        with pytest.raises(ValueError, match="whole number of columns"):
             LeastSquaresMoments(dim)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e6])
+def test_lost_digits_are_reported(rng, size):
+    """One row 1e5 times as long as the others: fourth powers cancel at the optimum; it warns."""
+    X = rng.normal(size=(4000, 4))
+    y = X.sum(1) + rng.normal(size=4000)
+    X[2000] *= size
+    rows = LeastSquaresMoments(4).update(X, y)
+    with pytest.warns(mg.errors.PrecisionWarning, match="error of about") as caught:
+        got = rows.cov(rows.optimum())
+    said = float(re.search(r"about (\S+) at", str(caught[0].message))[1])
+    exact = of_rows(rows.optimum(), X, y)[1]
+    scale = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    assert np.abs((got - exact) / scale).max() < 100 * said
+
+
+def test_numbers_whose_fourth_powers_vanish_are_refused(rng):
+    X, y = rng.normal(size=(9, 2)), rng.normal(size=9)
+    with pytest.raises(ValueError, match="column 1 of X"):
+        LeastSquaresMoments(2).update(X * [1.0, 1e-90], y)
+    with pytest.raises(ValueError, match="y is at most"):
+        LeastSquaresMoments(2).update(X, y * 1e-90)

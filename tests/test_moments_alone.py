@@ -1,10 +1,14 @@
 """MasGrad on the moments of least squares alone: no rows, and no cost that grows with them."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import masgrad as mg
 import scenarios
+from conftest import alpha
 
 
 @pytest.fixture
@@ -35,11 +39,9 @@ def test_without_replacement_the_noise_knows_the_number_of_rows(problem):
     np.testing.assert_allclose(ours.theta, rows.theta, rtol=1e-9)
 
 
+@pytest.mark.statistical(4)
 def test_a_simulator_may_take_its_moments(problem):
     """Rows drawn at each step, V from one pass: MasGrad with sampled gradients, no pass a step."""
-    import jax
-    import jax.numpy as jnp
-
     (X, y), moments, theta = problem
 
     def sample(key, n):
@@ -50,7 +52,7 @@ def test_a_simulator_may_take_its_moments(problem):
     one = mg.run(mg.masgrad(0.1), mg.Linear(), data, theta, 50, 25, 400, 1)
     table = mg.run(mg.masgrad(0.1), mg.Linear(), (X, y), theta, 50, 25, 400, 2)
     error = np.sqrt(2 * table.cov()[-1].diagonal() / 400)
-    assert np.all(np.abs(one.mean()[-1] - table.mean()[-1]) < 6 * error)
+    assert np.all(np.abs(one.mean()[-1] - table.mean()[-1]) < norm.isf(alpha() / 2) * error)
 
 
 def test_an_unstable_step_is_seen_without_rows(problem):

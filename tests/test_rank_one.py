@@ -11,23 +11,21 @@ from masgrad.covariance import rank_one
 from masgrad.paper.rotation import SMALL_RIDGE, rotation_experiment
 
 
-def by_the_proposition(vectors):
+def by_the_proposition(vectors, initial=1.0, dtype=float):
     """The recursion with the letters of the paper."""
-    H = np.eye(vectors.shape[1])
-    for v in vectors:
-        q = v @ H.T @ H @ v
-        alpha = (1 + np.sqrt(1 + q)) * np.sqrt(1 + q)
-        H = H - H @ np.outer(v, v) @ H.T @ H / alpha
+    H = np.eye(vectors.shape[1], dtype=dtype) / np.sqrt(dtype(initial))
+    for v in vectors.astype(dtype):
+        u = H @ v
+        alpha = (1 + np.sqrt(1 + u @ u)) * np.sqrt(1 + u @ u)
+        H = H - np.outer(u, u @ H) / alpha
     return H
 
 
 def gap(H, vectors, initial=1.0):
-    """|H'H - S^-1| / |S^-1|, with S^-1 from a QR factor of the rows."""
-    p = vectors.shape[1]
-    R = np.linalg.qr(np.concatenate([np.sqrt(initial) * np.eye(p), vectors]), mode="r")
-    inverse = np.linalg.inv(R)
-    P = inverse @ inverse.T
-    return np.linalg.norm(H.T @ H - P) / np.linalg.norm(P)
+    """|H'H - S^-1| / |S^-1|, with S^-1 from the recursion in extended precision."""
+    exact = by_the_proposition(vectors, initial, np.longdouble)
+    P = exact.T @ exact
+    return float(np.linalg.norm((H.T @ H - P).astype(float)) / np.linalg.norm(P.astype(float)))
 
 
 @pytest.mark.parametrize("n, p", [(1, 3), (2, 5), (40, 1), (60, 7), (5000, 4)])
@@ -64,7 +62,8 @@ def test_the_initial_scale_is_the_ridge(rng):
 @pytest.mark.parametrize("p", [4, 20])
 def test_a_hundred_thousand_updates_do_not_drift(rng, p):
     vectors = rng.normal(size=(100_000, p)) * np.logspace(-1, 1, p)
-    assert gap(mg.rank_one_inverse_root(vectors), vectors) < 1e-10
+    H, P = mg.rank_one_inverse_root(vectors), np.linalg.inv(np.eye(p) + vectors.T @ vectors)
+    assert np.linalg.norm(H.T @ H - P) < 1e-10 * np.linalg.norm(P)
 
 
 @pytest.mark.parametrize("block", [1, 3, 50])
@@ -72,10 +71,10 @@ def test_a_hundred_thousand_updates_do_not_drift(rng, p):
 def test_drift_is_seen_and_repaired(rng, monkeypatch, case, block):
     """Entries of H that fall by eight digits keep rounding of the old size: watch, and refresh.
 
-    A start of 1e-12, or a first batch 1e8 times as large as the rest, loses more than 1e-10; the
-    refreshed H has the rotation it had before.
+    A start of 1e-16, or a first batch 1e8 times as large as the rest, loses more than 1e-10 one at
+    a time and in small blocks; the refreshed H has the rotation it had before.
     """
-    vectors, initial = rng.normal(size=(2000, 20)), 1.0
+    vectors, initial = rng.normal(size=(500, 20)), 1.0
     if case == "large_first":
         vectors[:20] *= 1e8
     else:
@@ -88,6 +87,17 @@ def test_drift_is_seen_and_repaired(rng, monkeypatch, case, block):
         assert not gap(raw, vectors, initial) < 1e-10
     if block == 1:
         np.testing.assert_allclose(H, raw, atol=1e-6 * np.abs(raw).max())
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("n, p, size, initial", [(10, 20, 1e8, 1.0), (2, 4, 1e3, 1e-12)])
+def test_what_has_not_drifted_is_left_alone(rng, n, p, size, initial, block):
+    """n < p: S^-1 has large and small eigenvalues, and a QR factor would lose what H holds."""
+    vectors = size * rng.normal(size=(n, p))
+    assert (
+        gap(mg.rank_one_inverse_root(vectors, initial=initial, block=block), vectors, initial)
+        < 1e-10
+    )
 
 
 @pytest.mark.parametrize("block", [2, 7, 8, 30, 1000])
@@ -148,6 +158,9 @@ def test_the_rotation_experiment_shows_what_it_claims(seed):
         ({"vectors": np.full((3, 2), 1.5e308)}, "overflow"),
         ({"vectors": np.full((3, 2), 1.5e308), "block": 2}, "overflow"),
         ({"vectors": np.ones((3, 2)), "initial": 0.0}, "initial"),
+        ({"vectors": np.ones((3, 2)), "initial": "a"}, "initial"),
+        ({"vectors": np.ones((3, 2)), "initial": [1.0, 2.0]}, "initial"),
+        ({"vectors": (np.ones((3, 2)), np.ones(3))}, "rectangular"),
         ({"vectors": np.ones((3, 2)), "block": 0}, "block"),
         ({"vectors": np.ones((3, 2)), "block": 1.5}, "block"),
     ],
@@ -158,6 +171,6 @@ def test_bad_vectors_are_refused(bad, words):
 
 
 def test_bad_rotations_are_refused():
-    for bad in (np.ones((2, 3)), np.full((2, 2), np.nan), np.zeros((2, 2))):
-        with pytest.raises(ValueError):
+    for bad in (np.ones((2, 3)), np.full((2, 2), np.nan), np.zeros((2, 2)), np.ones((0, 0)), "ab"):
+        with pytest.raises((ValueError, TypeError)):
             mg.rotation(bad)

@@ -176,6 +176,21 @@ def test_the_root_of_a_batch_by_every_algorithm(rng, n, p):
     np.testing.assert_allclose(V, np.diag(np.sqrt(np.diag(expected))), rtol=1e-10, atol=1e-12)
 
 
+def test_one_floor_for_every_algorithm(rng):
+    """A ridge below 1e-12 of the largest eigenvalue is lifted to it, and that is reported."""
+    G = np.array([1e3, 1.0, 1.0, 1.0, 1.0, 1.0]) * rng.normal(size=(4, 6))
+    x = rng.normal(size=6)
+    roots = {k: mg.sample_root(G, k, 1e-9) for k in ("symmetric", "products", "low_rank", "auto")}
+    for V in roots.values():
+        assert V.floored == 3
+        np.testing.assert_allclose(V.solve(x), roots["symmetric"].solve(x), rtol=1e-3)
+        np.testing.assert_allclose(V.mv(V.solve(x)), x, rtol=1e-4, atol=1e-6)
+    wide = rng.normal(size=(200, 3)) * np.array([1.0, 1.0, 10.0**-6.5])
+    for kind in ("symmetric", "products"):
+        assert mg.sample_root(wide, kind).floored == 1
+    assert "floored=3" in repr(roots["low_rank"]) and len(repr(roots["low_rank"])) < 200
+
+
 def test_a_batch_of_many_parameters_needs_no_square_matrix(rng):
     """p = 200,000: a p x p matrix would take 320 GB."""
     G = rng.normal(size=(10, 200_000)) + 0.5
@@ -204,6 +219,7 @@ def test_bad_batches_are_refused(rng):
         ("ridge > 0", lambda: mg.sample_root(G, "low_rank")),
         ("ridge > 0", lambda: mg.sample_root(G, "rank_one")),
         ("ridge=-1", lambda: mg.sample_root(G, ridge=-1)),
+        ("overflow", lambda: mg.sample_root(G * 1e200, ridge=0.1)),
         ("ridge=nan", lambda: mg.sample_root(G, ridge=np.nan)),
         ("not known", lambda: mg.sample_root(G, "cholesky")),
     ):
@@ -221,5 +237,10 @@ def test_what_is_no_covariance_is_refused():
         for kind in ("symmetric", "products", "auto"):
             with pytest.raises(ValueError, match=words):
                 mg.Moments(2, np.zeros(2), scatter).root(kind)
-    with pytest.raises(ValueError, match="rank_one"):
+    with pytest.raises(ValueError, match="semidefinite"):
+        mg.Moments(2, np.zeros(2), np.diag([1.0, -0.1])).root("products", ridge=0.2)
+    for ridge in ("a", None, [1.0]):
+        with pytest.raises(TypeError, match="ridge"):
+            mg.sample_root(np.eye(3), ridge=ridge)
+    with pytest.raises(ValueError, match="rank"):
         mg.Moments(2, np.zeros(2), np.eye(2)).root("rank_one")

@@ -264,3 +264,37 @@ def test_more_chains_than_one_group_with_lapack_on_all_cores(covariance):
     )
     free = {k: v for k, v in os.environ.items() if k not in ("NPROC", "OMP_NUM_THREADS")}
     subprocess.run([sys.executable, "-c", code], env=free, check=True, timeout=120)
+
+
+def test_twenty_thousand_parameters_in_little_memory_and_time():
+    """Nothing of 20,000 x 20,000, on the device or on the host, and steps well under a second."""
+    code = """
+import resource, time, numpy as np, masgrad as mg
+rng = np.random.default_rng(0)
+data = rng.normal(size=(200, 20_000)), rng.integers(0, 2, 200)
+kernel = mg.masgrad(0.01, "batch", "auto", ridge=0.1)
+def seconds(steps):
+    start = time.perf_counter()
+    mg.run(kernel, mg.Logistic(), data, np.zeros(20_000), steps, 50, chains=1)
+    return time.perf_counter() - start
+seconds(1), seconds(11)
+print((seconds(11) - seconds(1)) / 10, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=200, capture_output=True
+    )
+    step, gib = map(float, done.stdout.split())
+    assert step < 1.0
+    assert gib < 1.5  # 20,000 x 20,000 numbers are 3 GiB
+
+
+def test_a_loss_with_lapack_of_its_own_finishes():
+    code = (
+        "import numpy as np, jax.numpy as jnp, masgrad as mg; p = 12; A = jnp.eye(p);"
+        "loss = mg.CustomLoss(lambda t, z: 0.5 * jnp.sum((t - z) ** 2)"
+        " + jnp.linalg.slogdet(A + jnp.outer(t, t))[1], p);"
+        "data = np.random.default_rng(0).normal(size=(50, p));"
+        "mg.run(mg.sgd(0.1), loss, data, np.zeros(p), 5, 9)"
+    )
+    free = {k: v for k, v in os.environ.items() if k not in ("NPROC", "OMP_NUM_THREADS")}
+    subprocess.run([sys.executable, "-c", code], env=free, check=True, timeout=120)

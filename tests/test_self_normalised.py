@@ -84,6 +84,10 @@ def test_bad_rows_are_refused(rng):
         lambda: mg.self_normalised(rng.normal(size=(9, 3)), np.zeros(2)),
         lambda: mg.self_normalised(np.ones((9, 2)), np.zeros(2)),
         lambda: mg.self_normalised(np.full((9, 2), np.nan), np.zeros(2)),
+        lambda: mg.self_normalised(np.full((9, 1), 0.1), [0.0]),
+        lambda: mg.self_normalised(1e200 * rng.normal(size=(9, 2)), np.zeros(2)),
+        lambda: mg.consistent_root(np.eye(2), -np.eye(2)),
+        lambda: mg.consistent_root(np.eye(2), np.ones((2, 2))),
         lambda: mg.consistent_root(np.eye(2), np.eye(3)),
         lambda: mg.consistent_root(np.diag([1.0, -1.0]), np.eye(2)),
     ):

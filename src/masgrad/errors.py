@@ -39,3 +39,7 @@ class StationarityWarning(MasgradWarning):
 
 class InterruptedWarning(MasgradWarning):
     """A run was stopped by the user; what had been run is returned."""
+
+
+class PrecisionWarning(MasgradWarning):
+    """Cancellation has left a result with few correct digits."""

@@ -1,7 +1,6 @@
 """What `run` checks before it starts: an error now is kinder than a NaN later."""
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -81,7 +80,7 @@ def sample_rows(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> R
         return np.zeros((1, data.dim)), np.zeros(1)
     if isinstance(data, Simulator):
         rows = model.rows(data.check())
-        _check_moments(data.moments, model.dim(rows))
+        _check_moments(data, model.dim(rows))
         return rows
     return model.rows(data)
 
@@ -93,20 +92,25 @@ def known_rows(data: Any, rows: Rows) -> int | None:
     return data.count if isinstance(data, LeastSquaresMoments) else count_rows(rows)
 
 
-def _check_moments(moments: Callable | None, p: int) -> None:
-    """A simulator's closed form gives b (p,) and a covariance (p, p)."""
-    if moments is None:
+def _check_moments(data: Simulator, p: int) -> None:
+    """A simulator's closed form gives b (p,) and Sigma (p, p)."""
+    if data.moments is None:
         return
     try:
-        values = [np.asarray(a) for a in jax.jit(lambda t: moments(t))(np.zeros(p))]
+        shapes = [a.shape for a in jax.eval_shape(data.moments, np.zeros(p))]
     except Exception as error:
         raise InputError(f"moments(theta) fails at theta of shape ({p},): {error}") from error
-    shapes = [a.shape for a in values]
     if shapes != [(p,), (p, p)]:
         raise InputError(f"moments(theta) gives shapes {shapes}; b ({p},) and Sigma ({p}, {p})")
-    if all(np.isfinite(a).all() for a in values):  # it may not be, at 0
-        check_covariance(values[1])
-        make_root("symmetric", values[1])
+
+
+def check_simulated_covariance(data: Any, theta: np.ndarray) -> None:
+    """A simulator's closed form gives a covariance at the first start."""
+    if not isinstance(data, Simulator) or data.moments is None:
+        return
+    _, cov = data.moments(theta[:, 0])
+    check_covariance(np.asarray(cov, np.float64), symmetry=1e-6)  # it may be made of float32
+    make_root("symmetric", np.asarray(cov, np.float64))
 
 
 def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
@@ -141,6 +145,8 @@ def check_batch(
     if n is None:
         if rows is None:
             raise InputError("batch_size=None means all rows, and a simulator has no end of them")
+        if getattr(getattr(kernel, "adjustment", None), "kind", None) == "rank_one":
+            raise InputError("root='rank_one' absorbs a batch's gradients; give a batch_size")
         return None
     n = check_count("batch_size", n)
     if not replace and rows is not None and n > rows:
@@ -217,11 +223,11 @@ def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments
         return  # V^-1 is not defined at the optimum: the run reports the floor where it meets one
     linear = linearise(kernel, moments)
     eta = float(kernel.step_size)  # type: ignore[arg-type]
-    radius, longest = linear.radius(eta), linear.longest_step()
+    radius = linear.radius(eta)
     if radius > 1 + 1e-9:
         warnings.warn(
             f"step_size={eta:g} makes I - eta A H unstable at the optimum (spectral radius "
-            f"{radius:.3g}); use a step below {longest:.3g}",
+            f"{radius:.3g}); use a step below {linear.longest_step():.3g}",
             StepSizeWarning,
             stacklevel=4,
         )

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from masgrad.chains.groups import available_cores, group_size
+from masgrad.chains.groups import group_size, threads
 from masgrad.errors import InputError
-from masgrad.kernels.adjustment import InverseHistory, RootAdjustment
+from masgrad.kernels.adjustment import InverseHistory, RootAdjustment, RunningRoot
 from masgrad.kernels.kernel import Kernel
 
 STEP_BYTES = 6 * 2**30
@@ -16,30 +16,35 @@ def check_footprint(kernel: Any, n: int | None, p: int, chains: int) -> None:
     """Refuse a step whose p x p matrices, or n x p factors, would not fit."""
     if not isinstance(kernel, Kernel):
         return
-    together = min(chains, group_size(chains) * available_cores())
-    square = _holds_square(kernel, n, p)
-    numbers = COPIES * (p * p if square else (n or 0) * p) * together
+    together = min(chains, group_size(chains) * threads(kernel, p))
+    square, factor = _holds(kernel, n, p)
+    numbers = COPIES * together * (p * p * square + (n or 0) * p * factor)
+    numbers += chains * p * p * (square and _remembers(kernel))
     if 8 * numbers <= STEP_BYTES:
         return
     what = f"{p} x {p} covariances" if square else f"{n} x {p} gradients"
     remedy = (
-        "covariance='batch' with root='low_rank' or 'diagonal' and a ridge"
+        "a batch_size with covariance='batch', root='low_rank' or 'diagonal', and a ridge"
         if square
         else "a smaller batch_size"
     )
     raise InputError(
-        f"a step would hold {what} of {together} chains at a time, about {8 * numbers / 2**30:.0f} "
-        f"GiB; use fewer chains, or {remedy}"
+        f"a step would hold {what} for {together} chains at a time, about "
+        f"{8 * numbers / 2**30:.0f} GiB; use {remedy}, or fewer chains"
     )
 
 
-def _holds_square(kernel: Kernel, n: int | None, p: int) -> bool:
-    """Whether a step forms a p x p matrix for each chain."""
+def _holds(kernel: Kernel, n: int | None, p: int) -> tuple[bool, bool]:
+    """Whether a step forms a p x p matrix, and an n x p factor, for each chain."""
     adjustment = kernel.adjustment
+    part = adjustment.batch_part(n, p) if n is not None else "cov"
     if kernel.gradient.needs_population or adjustment.needs_population:
-        return True
-    if isinstance(adjustment, InverseHistory):
-        return not adjustment.diagonal
-    if not isinstance(adjustment, RootAdjustment):
-        return False
-    return n is None or adjustment.batch_part(n, p) == "cov"
+        return True, False
+    if isinstance(adjustment, RootAdjustment):
+        return part == "cov" or adjustment.kind == "rank_one", part == "factor"
+    return isinstance(adjustment, InverseHistory) and not adjustment.diagonal, False
+
+
+def _remembers(kernel: Kernel) -> bool:
+    """Whether every chain carries a p x p matrix from step to step."""
+    return isinstance(kernel.adjustment, RunningRoot | InverseHistory)

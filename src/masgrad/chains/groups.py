@@ -3,9 +3,8 @@
 One compiled function advances a group by a *traced* number of records, so that neither another
 number of steps nor another N of the same capacity compiles again. XLA keeps one core busy with the
 small arrays of a chain's step; two groups in two threads keep two busy, except where LAPACK has
-threads of its own. The groups depend on the
-number of chains alone, never on the machine: group i draws its step t with the key
-fold_in(fold_in(seed, i), t).
+threads of its own. The groups depend on the number of chains alone, never on the machine: group i
+draws its step t with the key fold_in(fold_in(seed, i), t).
 """
 
 import os
@@ -18,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from masgrad.covariance.eigen import JACOBI_DIM
+from masgrad.data.simulate import Simulator
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
+from masgrad.models.custom import CustomLoss
 from masgrad.precision import float64
 from masgrad.types import Array, Vectors
 
@@ -40,7 +41,10 @@ class Groups:
         self.most_records = int(
             np.clip(BUFFER_NUMBERS // (len(theta) * self.size), 1, BUFFER_RECORDS)
         )
-        self.pool = ThreadPoolExecutor(min(len(starts), _threads(kernel, len(theta))))
+        wanted = min(len(starts), threads(kernel, len(theta)))
+        if wanted > 1 and self._calls_lapack():
+            wanted = 1
+        self.pool = ThreadPoolExecutor(wanted)
         self._group(0, 0)  # compile once, before the threads all ask for it
 
     def advance(self, count: int) -> np.ndarray:
@@ -51,9 +55,21 @@ class Groups:
 
     @float64  # the flag is thread-local
     def _group(self, i: int, count: int) -> tuple[State, np.ndarray]:
-        run = (self.kernel, self.field, self.states[i], self.key, np.asarray(i))
-        state, paths = _advance(*run, np.asarray(count), self.thin, self.most_records)
+        state, paths = _advance(*self._arguments(i, count))
         return state, np.asarray(paths)[:count]
+
+    def _arguments(self, i: int, count: int) -> tuple:
+        run = (self.kernel, self.field, self.states[i], self.key, np.asarray(i))
+        return (*run, np.asarray(count), self.thin, self.most_records)
+
+    def _calls_lapack(self) -> bool:
+        """Whether a user's own loss or sampler brings LAPACK into the step: read the program."""
+        model, source = self.field.model, self.field.source
+        own = type(model).__module__.startswith("masgrad.") and not isinstance(model, CustomLoss)
+        if own and not isinstance(source, Simulator):
+            return False
+        program = _advance.lower(*self._arguments(0, 0)).as_text()  # pyright: ignore
+        return "lapack" in program or "fft" in program
 
     def close(self) -> None:
         """End the threads."""
@@ -70,13 +86,13 @@ def available_cores() -> int:
     return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
 
 
-def _threads(kernel: Kernel, p: int) -> int:
+def threads(kernel: Kernel, p: int) -> int:
     """Groups that may run at once: one, where a step calls LAPACK.
 
     XLA runs LAPACK on its own pool of threads, and two programs that wait there for each other's
     never return (jaxlib 0.10: p = 10 and 100 chains on 2 cores).
     """
-    lapack = p > JACOBI_DIM and getattr(kernel, "spectral", True)
+    lapack = p > JACOBI_DIM and kernel.spectral if isinstance(kernel, Kernel) else True
     return 1 if lapack else available_cores()
 
 

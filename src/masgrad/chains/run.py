@@ -92,6 +92,8 @@ def run(
     door.check_drawable(kernel, data, batch_size)
     door.check_loss(model, theta, rows)
     population = door.needs_population(kernel, batch_size, known)
+    if population:
+        door.check_simulated_covariance(data, theta)
     check_footprint(kernel, batch_size, len(theta), chains)
     if known is not None:
         door.warn_unstable(kernel, model, rows if has_rows else data)
@@ -166,7 +168,8 @@ def _report(recorder: Recorder, floored: np.ndarray, steps: int) -> None:
     if floored.any():
         warnings.warn(
             f"the covariance was singular at up to {floored.max()} of {steps} steps of a chain and "
-            "met a floor: see .floored; drop redundant columns, or use mg.masgrad(..., ridge=)",
+            "met a floor: see .floored; drop redundant columns, bring all to one scale, or use "
+            "mg.masgrad(..., ridge=)",
             SingularWarning,
             stacklevel=4,
         )

@@ -3,12 +3,13 @@
     symmetric   eigenvalues                                     from anything
     products    the same root by products alone                 from anything
     low_rank    the same root through the n x n Gram matrix     from n < p gradients, ridge > 0
-    auto        the same root, whichever of these is fastest
+    auto        the same root, by one of these             chosen by sizes
     rank_one    the paper's recursion: rotated                  from gradients, ridge > 0
     diagonal    correlations dropped                            from anything
 
 The rule of "auto" is measured (`benchmarks/roots.md`): fewer gradients than parameters go through
-the Gram matrix; small matrices of many chains through products; all else through LAPACK.
+the Gram matrix; matrices of 3 to 8 parameters of many chains through products, which past that
+gain less and compile for longer; all else through LAPACK.
 """
 
 import math
@@ -18,6 +19,7 @@ import numpy as np
 from masgrad.covariance.products import ProductRoot
 from masgrad.covariance.rank_one import RankOneRoot, as_vectors
 from masgrad.covariance.root import DiagonalRoot, LowRankRoot, Root, SymmetricRoot
+from masgrad.data.arrays import as_number
 from masgrad.errors import InputError
 from masgrad.types import Array, RootKind, namespace
 
@@ -25,7 +27,7 @@ KINDS: tuple[RootKind, ...] = (
     "symmetric", "diagonal", "low_rank", "rank_one", "products", "auto",
 )  # fmt: skip
 FACTOR_KINDS = ("diagonal", "low_rank", "rank_one")
-PRODUCT_DIMS = range(3, 9)
+PRODUCT_DIMS, PRODUCT_CHAINS = range(3, 9), 16
 
 
 def check_kind(kind: RootKind) -> RootKind:
@@ -36,9 +38,9 @@ def check_kind(kind: RootKind) -> RootKind:
 
 def check_ridge(ridge: float) -> float:
     """A finite number >= 0."""
-    ridge = float(ridge)
-    if not (math.isfinite(ridge) and ridge >= 0):
-        raise InputError(f"ridge={ridge}; it is added to Sigma: a finite number >= 0 is needed")
+    ridge = as_number("ridge", ridge)
+    if ridge < 0:
+        raise InputError(f"ridge={ridge}; it is added to Sigma: a number >= 0 is needed")
     return ridge
 
 
@@ -54,11 +56,18 @@ def make_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
     Sigma + ridge I.
     """
     if check_kind(kind) == "rank_one":
-        raise InputError("root='rank_one' is a recursion over gradients: use covariance='batch'")
+        raise InputError(
+            "the rank-one recursion needs gradients one by one: mg.sample_root(gradients, "
+            "'rank_one', ridge), or covariance='batch' in a kernel"
+        )
     if kind == "diagonal":
         return DiagonalRoot.of(cov, ridge)
-    small = kind == "auto" and cov.ndim == 3 and len(cov) in PRODUCT_DIMS
+    small = kind == "auto" and cov.ndim == 3 and _suits_products(*cov.shape[1:])
     return (ProductRoot if small or kind == "products" else SymmetricRoot).of(cov, ridge)
+
+
+def _suits_products(p: int, K: int) -> bool:
+    return p in PRODUCT_DIMS and K >= PRODUCT_CHAINS
 
 
 def factor_root(kind: RootKind, F: Array, ridge: Array | float) -> Root:
@@ -98,7 +107,10 @@ def sample_root(gradients: Array, kind: RootKind = "auto", ridge: float = 0.0) -
         raise InputError("one gradient has no covariance; at least 2 rows are needed")
     check_factor_ridge(check_kind(kind), ridge)
     check_batch_ridge(kind, n, p, ridge)
-    F = (G - G.mean(0)) / math.sqrt(n - 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        F = (G - G.mean(0)) / math.sqrt(n - 1)
+        if not np.isfinite((F * F).sum()):
+            raise InputError("the squares of the gradients overflow; rescale them")
     if wants_factor(kind, n, p):
         return factor_root(kind, F, ridge)
     return make_root(kind, F.T @ F, ridge)
@@ -107,24 +119,27 @@ def sample_root(gradients: Array, kind: RootKind = "auto", ridge: float = 0.0) -
 def check_factor_ridge(kind: RootKind, ridge: float) -> None:
     """A ridge > 0 for the roots that start from it."""
     if kind in ("low_rank", "rank_one") and not ridge > 0:
-        raise InputError(f"root={kind!r} of a batch needs ridge > 0: it is V^2 outside its span")
+        raise InputError(
+            f"the {kind!r} root of a batch needs ridge > 0: it starts from the ridge, which is V^2 "
+            "where the gradients do not reach"
+        )
 
 
 def check_batch_ridge(kind: RootKind, n: int, p: int, ridge: float) -> None:
     """A ridge > 0 where a batch's covariance has no inverse without it."""
     if n <= p and kind != "diagonal" and not ridge > 0:
         raise InputError(
-            f"a batch of {n} gives a singular covariance of {p} parameters, and only a ridge sets "
-            f"the step: use more than {p} rows a batch, an explicit ridge > 0, root='diagonal', or "
-            "covariance='population'"
+            f"{n} gradients give a singular covariance of {p} parameters, and only a ridge sets "
+            f"the step: use more than {p} of them, an explicit ridge > 0 or the diagonal root; in "
+            "a kernel also covariance='population'"
         )
 
 
-def check_covariance(cov: np.ndarray) -> None:
+def check_covariance(cov: np.ndarray, symmetry: float = 1e-8, name: str = "the covariance") -> None:
     """Finite, square and symmetric; its sign shows in the eigenvalues."""
-    if cov.ndim not in (2, 3) or cov.shape[0] != cov.shape[1]:
-        raise InputError(f"the covariance has shape {cov.shape}; (p, p) is needed")
+    if cov.ndim != 2 or cov.shape[0] != cov.shape[1]:
+        raise InputError(f"{name} has shape {cov.shape}; (p, p) is needed")
     if not np.isfinite(cov).all():
-        raise InputError("the covariance is not finite")
-    if np.abs(cov - np.swapaxes(cov, 0, 1)).max() > 1e-8 * np.abs(cov).max():
-        raise InputError("the covariance is not symmetric")
+        raise InputError(f"{name} is not finite")
+    if np.abs(cov - cov.T).max() > symmetry * np.abs(cov).max():
+        raise InputError(f"{name} is not symmetric")

@@ -10,6 +10,7 @@ and all of it follows from E[w w' t^k], k = 0, 1, 2: sums over rows into which t
 """
 
 import functools
+import warnings
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
@@ -18,14 +19,16 @@ import numpy as np
 from masgrad.covariance.fourth_moments import Frame, Tally
 from masgrad.covariance.moments import Moments
 from masgrad.covariance.symmetric_tensor import pair_matrix, pairs, size, square
-from masgrad.data.arrays import as_regression, blocks
-from masgrad.errors import InputError, InputTypeError
+from masgrad.data.arrays import as_number, as_regression, blocks
+from masgrad.errors import InputError, InputTypeError, PrecisionWarning
 from masgrad.types import Array, namespace
 
 BUFFER = 1024
 """Rows that wait until they are summed together: enough to choose a frame by."""
 SLICE = 2**20
 """Numbers in the pair products of the rows that are summed at a time."""
+LOST = 1e-8
+"""Relative error of Sigma from which on there is a warning."""
 LARGEST = 1e70
 """Numbers up to here have fourth powers that can be summed."""
 
@@ -36,16 +39,17 @@ class LeastSquaresMoments:
 
     Paper: online least squares - moments at any theta from one pass, the cross term symmetrised
 
-    The memory is constant, C(p + 5, 4) numbers (1.2 MB at p = 40), and rows may come in blocks of
-    any size and from several shards. The paper's covariance has the cross term
-    -2 Cov(x x'theta, x y), which is not symmetric; Cov(g) has this matrix and its transpose, once
-    each.
+    The memory is constant, C(p + 5, 4) numbers (1.2 MB at p = 40) and up to 1024 rows that wait to
+    be summed, and rows may come in blocks of any size and from several shards. The paper's
+    covariance has the cross term -2 Cov(x x'theta, x y), which is not symmetric; Cov(g) has this
+    matrix and its transpose, once each.
 
-    The results are those of `moments(Linear(), theta, (X, y))` to 1e-9, whatever the offsets and
-    units of the columns and however small the noise. Collinear columns cost digits: the error is of
-    order 1e-16 q^2, where q is the largest term (theta - slope)_i sd(x_i) over the sd of the
-    residual x'theta - y, and slope is near the optimum. That of `optimum` is of order 1e-16 times
-    the squared condition number of the centred, scaled columns, as in normal equations.
+    The results are those of `moments(Linear(), theta, (X, y))` to 1e-9 whatever the offsets and
+    units of the columns and however small the noise, but not whatever the rows: sums of fourth
+    powers lose digits to columns that are collinear (to 1e-5 and less) and to a row that is 1e4
+    times as long as the others. Where cancellation is estimated to leave fewer than 8 digits of
+    Sigma there is a `PrecisionWarning`. The error of `optimum` is of order 1e-16 times the squared
+    condition number of the centred, scaled columns, as in normal equations.
 
     Args:
         dim: p, the number of columns of X.
@@ -54,7 +58,7 @@ class LeastSquaresMoments:
     Example:
         >>> import numpy as np, masgrad as mg
         >>> X, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([0.0, 1.0, 5.0])
-        >>> rows = LeastSquaresMoments(2).update(X[:1], y[:1]).update(X[1:], y[1:])
+        >>> rows = mg.LeastSquaresMoments(2).update(X[:1], y[:1]).update(X[1:], y[1:])
         >>> rows
         LeastSquaresMoments(dim=2, count=3, 72 bytes held)
         >>> rows.mean([0.0, 0.0]), rows.optimum().round(12)
@@ -70,8 +74,10 @@ class LeastSquaresMoments:
     _waiting: int = field(default=0, kw_only=True)
 
     def __post_init__(self):
-        if not isinstance(self.dim, int | np.integer) or self.dim < 1:
-            raise InputError(f"dim={self.dim!r}; the number of columns of X is needed, at least 1")
+        whole = isinstance(self.dim, int | np.integer) and not isinstance(self.dim, bool)
+        if not whole or self.dim < 1:
+            raise InputError(f"dim={self.dim!r}; a whole number of columns, at least 1, is needed")
+        as_number("memory", self.memory)
         object.__setattr__(self, "dim", int(self.dim))
         _check_memory(f"the sums for dim={self.dim}", size(self.dim + 2, 4), self.memory)
 
@@ -139,6 +145,7 @@ class LeastSquaresMoments:
         with np.errstate(over="ignore", invalid="ignore"):
             s, f = tally.frame.residual(theta)
             b, scatter = _mean_and_cov(tally.frame.centre, s, *tally.powers(f))
+            _warn_of_lost_digits(tally.cancellation(s, f), scatter.diagonal())
         scatter = _finite("cov", scatter) * tally.count
         return Moments(tally.count, _finite("mean", b), scatter, self.hessian, theta)
 
@@ -178,10 +185,19 @@ class LeastSquaresMoments:
                 f"the rows reach {largest:.1e}, and their fourth powers cannot be summed; rescale "
                 f"the data to numbers below {LARGEST:.0e}"
             )
+        for j, size_j in enumerate(np.abs(np.column_stack([X, y])).max(0)):
+            if 0 < size_j < 1 / LARGEST:
+                name = "y" if j == self.dim else f"column {j} of X"
+                raise InputError(
+                    f"{name} is at most {size_j:.1e}, and its fourth powers vanish; rescale it"
+                )
         return X, y
 
     def _theta(self, theta: Array) -> np.ndarray:
-        vector = np.array(theta, dtype=np.float64)
+        try:
+            vector = np.array(theta, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputTypeError(f"theta={theta!r:.80}; an array of numbers is needed") from None
         if vector.shape != (self.dim,):
             raise InputError(f"theta has shape {vector.shape}; these moments need ({self.dim},)")
         if not np.isfinite(vector).all():
@@ -258,6 +274,18 @@ def _summed(tally: Tally | None, rows: tuple[np.ndarray, np.ndarray]) -> Tally |
     for X_slice, y_slice in blocks((X, y), max(256, SLICE // size(tally.frame.d, 2))):
         tally = tally.add(X_slice, y_slice)
     return tally
+
+
+def _warn_of_lost_digits(terms: np.ndarray, variances: np.ndarray) -> None:
+    """Terms (p,) are the squares that cancel to leave each variance."""
+    lost = np.finfo(float).eps * terms / np.maximum(variances, np.finfo(float).tiny)
+    if lost.max() > LOST:
+        warnings.warn(
+            f"cancellation leaves Sigma an error of about {lost.max():.0e} at this theta: columns "
+            "are collinear, or rows far from all others; drop them, or use mg.moments on the rows",
+            PrecisionWarning,
+            stacklevel=4,
+        )
 
 
 def _finite(name: str, value: np.ndarray) -> np.ndarray:

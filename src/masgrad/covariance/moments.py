@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from masgrad.covariance.choose import check_covariance, check_ridge, make_root
-from masgrad.covariance.root import LowRankRoot, Root
+from masgrad.covariance.root import LowRankRoot, Root, check_sign
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.errors import InputError
 from masgrad.models.model import Model
@@ -99,6 +99,8 @@ class Moments:
         """
         ridge = check_ridge(ridge)
         check_covariance(self.cov)
+        if kind == "products":  # it sees no eigenvalues
+            check_sign(np.linalg.eigvalsh(self.cov))
         if kind == "low_rank" and rank is not None:
             return LowRankRoot.of(self.cov, ridge, rank)
         return make_root(kind, self.cov, ridge)

@@ -14,12 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masgrad.covariance.root import Root, SymmetricRoot, times
+from masgrad.covariance.root import FLOOR, Root, SymmetricRoot, times
 from masgrad.types import Array, namespace
 
 MOST_STEPS = 40
 CLOSE = 1e-7
 """|M - I| at which one more step, with its square as error, reaches rounding."""
+
+
+NEAR_FLOOR = 0.1 / FLOOR
+"""|Z|^2 is at least the inverse of M's smallest eigenvalue: past this the floor is near."""
 
 
 def _scalings(least: float) -> np.ndarray:
@@ -36,9 +40,9 @@ SCALINGS = _scalings(1e-2)
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProductRoot(Root):
-    """V = Sigma Z with Z = Sigma^-1/2 from products."""
+    """V = Sigma Z with Z = Sigma^-1/2 from products; Sigma is lifted where it met the floor."""
 
     cov: Array
     inverse: Array
@@ -52,15 +56,15 @@ class ProductRoot(Root):
         Z, converged = _inverse_root(cov, eye)
 
         def from_products():
-            return Z, xp.zeros(cov.shape[2:], int)
+            return cov, Z, xp.zeros(cov.shape[2:], int)
 
         def from_spectrum():
             V = SymmetricRoot.of(cov)
-            return V.inverse(), V.floored
+            return V.squared(), V.inverse(), V.floored
 
         if xp is np:
-            return cls(cov, *(from_products() if converged else from_spectrum()))
-        return cls(cov, *jax.lax.cond(converged, from_products, from_spectrum))
+            return cls(*(from_products() if converged else from_spectrum()))
+        return cls(*jax.lax.cond(converged, from_products, from_spectrum))
 
     def mv(self, x: Array) -> Array:
         return times(self.cov, self.solve(x))
@@ -99,7 +103,8 @@ def _inverse_root(cov: Array, eye: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore", invalid="ignore"):  # negative eigenvalues run away
         M, Z, _, last = _loop(unfinished, step, start)
         Z = product(1.5 * eye - 0.5 * M, Z)
-    return Z / xp.sqrt(scale), last <= CLOSE
+    near = (xp.where(lost, 0.0, (Z * Z).sum((0, 1))) < NEAR_FLOOR).all()
+    return Z / xp.sqrt(scale), (last <= CLOSE) & near
 
 
 def _loop(unfinished, step, carry):

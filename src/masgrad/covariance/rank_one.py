@@ -23,7 +23,7 @@ import numpy as np
 
 from masgrad.covariance.root import Root, times, transposed_times
 from masgrad.covariance.rotation import rotation
-from masgrad.data.arrays import as_rows, pad
+from masgrad.data.arrays import as_number, as_rows, pad
 from masgrad.errors import InputError
 from masgrad.precision import float64
 from masgrad.types import Array, namespace
@@ -31,11 +31,11 @@ from masgrad.types import Array, namespace
 CHUNK = 4096
 PROBES = 8
 DRIFT = 1e-11
-"""Frobenius norm of H S H' - I past which rounding has shown, and H is computed afresh."""
+"""Relative error of H'H past which rounding has shown, and H is computed afresh."""
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RankOneRoot(Root):
     """V = H^-1 with H from the recursion: V V' = Sigma + ridge I, not symmetric."""
 
@@ -90,16 +90,15 @@ def rank_one_inverse_root(
         True
     """
     vectors = as_vectors(vectors)
-    if not (np.isfinite(initial) and initial > 0):
-        raise InputError(f"initial={initial}; a finite number > 0 is needed: H_0'H_0 = I / initial")
+    initial = as_number("initial", initial)
+    if not initial > 0:
+        raise InputError(f"initial={initial}; a number > 0 is needed: H_0'H_0 = I / initial")
     if isinstance(block, bool) or not isinstance(block, int | np.integer) or block < 1:
         raise InputError(f"block={block!r}; a whole number of at least 1 is needed")
     with np.errstate(over="ignore", invalid="ignore"):
         H = np.eye(vectors.shape[1]) / np.sqrt(initial)
         H = _one_by_one(H, vectors) if block == 1 else _by_blocks(H, vectors, block)
-        if not drift(H, vectors, initial) <= DRIFT:
-            H = _afresh(H, vectors, initial)
-            _check_digits(drift(H, vectors, initial))
+        H = _without_drift(H, vectors, initial)
     return rotation(H).symmetric if symmetric else H
 
 
@@ -109,15 +108,6 @@ def as_vectors(vectors: Array, name: str = "vectors") -> np.ndarray:
     if not isinstance(V, np.ndarray) or V.ndim != 2 or V.shape[1] == 0:
         raise InputError(f"{name} have shape {np.shape(V)}; (n, p), one vector a row, is needed")
     return np.asarray(V, np.float64)
-
-
-def _check_digits(remaining: float) -> None:
-    """A drift that a fresh H still has is the matrix's own: float64 cannot hold its inverse."""
-    if not remaining < 1e-2:
-        raise InputError(
-            "initial I + sum v v' overflows, or spans more digits than float64 has; rescale the "
-            "vectors, or use a larger initial"
-        )
 
 
 def absorb(H: Array, v: Array) -> Array:
@@ -166,21 +156,39 @@ def _absorb_many(H: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
-    """How far H S H' is from I (Frobenius norm, estimated with a few probes) in O(np + p^2)."""
-    p = len(H)
-    Z = np.random.default_rng(0).normal(size=(p, PROBES))
-    X = H.T @ Z
-    gap = H @ (initial * X + vectors.T @ (vectors @ X)) - Z
-    return float(np.linalg.norm(gap) / np.sqrt(PROBES))
+    """|P S P - P| / |P| for P = H'H, estimated with a few probes in O(np + p^2)."""
+    Z = np.random.default_rng(0).normal(size=(len(H), PROBES))
+    X = H.T @ (H @ Z)
+    again = H.T @ (H @ (initial * X + vectors.T @ (vectors @ X)))
+    return float(np.linalg.norm(again - X) / np.linalg.norm(X))
+
+
+def _without_drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
+    """H, or the same afresh where rounding has shown and that is better."""
+    first = drift(H, vectors, initial)
+    if first <= DRIFT:
+        return H
+    fresh = _afresh(H, vectors, initial)
+    second = drift(fresh, vectors, initial)
+    if not min(first, second) < 1e-6:
+        raise InputError(
+            "initial I + sum v v' overflows, or spans more digits than float64 has; rescale the "
+            "vectors, or use a larger initial"
+        )
+    return H if first <= second else fresh
 
 
 def _afresh(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
-    """H with its rotation kept and its size from a QR factor of all vectors."""
-    R = np.sqrt(initial) * np.eye(vectors.shape[1])
-    size = max(CHUNK, vectors.shape[1])
-    for start in range(0, len(vectors), size):
-        rows = np.concatenate([R, vectors[start : start + size]])
-        R = np.asarray(np.linalg.qr(rows, mode="r"))
+    """H with its rotation kept and its size from a QR factor of all vectors.
+
+    Large rows come first: the other way round QR loses the digits of the small ones.
+    """
+    p = vectors.shape[1]
+    rows = np.concatenate([vectors, np.sqrt(initial) * np.eye(p)])
+    rows = rows[np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")]
+    R, size = np.empty((0, p)), max(CHUNK, p)
+    for start in range(0, len(rows), size):
+        R = np.asarray(np.linalg.qr(np.concatenate([R, rows[start : start + size]]), mode="r"))
     inverse = np.linalg.inv(R).T
     whitened = H @ R.T
     if not np.isfinite(whitened).all():

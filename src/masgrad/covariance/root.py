@@ -12,7 +12,7 @@ A singular Sigma has no inverse root. Eigenvalues below FLOOR times the largest 
 """
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import jax
 import numpy as np
@@ -35,6 +35,10 @@ class Root(abc.ABC):
 
     floored: Array
 
+    def __repr__(self) -> str:
+        shapes = {f.name: np.shape(getattr(self, f.name)) for f in fields(self)}  # type: ignore
+        return f"{type(self).__name__}({shapes}, floored={self.floored})"
+
     @abc.abstractmethod
     def mv(self, x: Array) -> Array:
         """V x."""
@@ -49,7 +53,7 @@ class Root(abc.ABC):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SymmetricRoot(Root):
     """V = Q diag(sqrt(values)) Q'.
 
@@ -86,13 +90,17 @@ class SymmetricRoot(Root):
     def matrix(self) -> Array:
         return _outer(self.vectors, self.values**0.5)
 
+    def squared(self) -> Array:
+        """V^2 as an array."""
+        return _outer(self.vectors, self.values)
+
     def inverse(self) -> Array:
         """V^-1 as an array."""
         return _outer(self.vectors, self.values**-0.5)
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DiagonalRoot(Root):
     """V = diag(Sigma + ridge I)^1/2: the practice of AdaGrad.
 
@@ -124,7 +132,7 @@ class DiagonalRoot(Root):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LowRankRoot(Root):
     """V = (F'F + ridge I)^1/2 for F with few rows: O(n^2 p) time and O(np) numbers, never p x p.
 
@@ -132,7 +140,8 @@ class LowRankRoot(Root):
 
         (F'F + ridge I)^a = ridge^a I + F' W diag(((v + ridge)^a - ridge^a) / v) W' F
 
-    Outside the span of F only the ridge acts, so it must be positive: there it *is* V^2.
+    Outside the span of F only the ridge acts, so it must be positive: there it *is* V^2. A ridge
+    below FLOOR times the largest eigenvalue is lifted to it.
     """
 
     factor: Array
@@ -165,13 +174,16 @@ class LowRankRoot(Root):
         gram = F @ F.T if F.ndim == 2 else xp.einsum("ri...,si...->rs...", F, F)
         values, W = spectrum(gram)
         values = xp.maximum(values, 0.0)
-        return cls(F, values, W, xp.asarray(ridge), xp.zeros(F.shape[2:], int))
+        floor = FLOOR * (values.max(0) + ridge)
+        outside = xp.where(ridge < floor, F.shape[1] - len(F), 0)
+        floored = outside + (values + ridge < floor).sum(0)
+        return cls(F, values, W, xp.maximum(ridge, floor), floored)
 
     def _apply(self, x: Array, exponent: float) -> Array:
         xp = namespace(self.values)
         positive = xp.where(self.values > 0, self.values, 1.0)
         growth = xp.expm1(exponent * xp.log1p(self.values / self.ridge)) / positive
-        growth = xp.where(self.values > 0, growth, exponent / self.ridge)
+        growth = xp.where(self.values > 0, growth, 0.0)  # where F x has nothing to add
         along = transposed_times(self.vectors, times(self.factor, x))
         inside = transposed_times(self.factor, times(self.vectors, _scale(growth, along)))
         return self.ridge**exponent * (x + inside)
@@ -198,14 +210,19 @@ def _lift(values: Array, ridge: Array | float = 0.0) -> tuple[Array, Array]:
     host a matrix with negative eigenvalues is refused; inside a chain it meets the floor.
     """
     xp = namespace(values)
-    if xp is np and values.min() < -NEGATIVE * np.abs(values).max():
-        raise InputError(
-            f"the covariance is not positive semidefinite: it has an eigenvalue {values.min():.3g} "
-            f"beside {values.max():.3g}"
-        )
+    if xp is np:
+        check_sign(values)
     values = values + ridge
     floor = xp.maximum(FLOOR * values.max(0), np.finfo(float).tiny)
     return xp.maximum(values, floor), (values < floor).sum(0)
+
+
+def check_sign(values: np.ndarray) -> None:
+    """Eigenvalues of a covariance, none negative beyond rounding."""
+    if values.min() < -NEGATIVE * np.abs(values).max():
+        raise InputError(
+            f"the covariance is not positive semidefinite: it has the eigenvalue {values.min():.3g}"
+        )
 
 
 # One matrix times columns (p,) or (p, m); or a matrix and a vector for each chain, chain axis last.

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from masgrad.data.arrays import as_rows
 from masgrad.errors import InputError
 from masgrad.types import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rotation:
     """The polar decomposition H = Q S of an inverse root.
 
@@ -30,6 +31,9 @@ class Rotation:
     angle: float
     descent: float
 
+    def __repr__(self) -> str:
+        return f"Rotation(angle={self.angle:.1f} degrees, descent={self.descent:.3g})"
+
 
 def rotation(H: Array) -> Rotation:
     """The rotation that an inverse root carries, and what it does to descent.
@@ -45,9 +49,9 @@ def rotation(H: Array) -> Rotation:
         >>> round(r.angle), bool(abs(r.descent) < 1e-12)
         (90, True)
     """
-    H = np.asarray(H, dtype=np.float64)
-    if H.ndim != 2 or H.shape[0] != H.shape[1] or not np.isfinite(H).all():
-        raise InputError(f"H has shape {H.shape}; a finite square matrix is needed")
+    H = np.asarray(as_rows(H, ("H",)), np.float64)
+    if H.ndim != 2 or H.shape[0] != H.shape[1]:
+        raise InputError(f"H has shape {H.shape}; a square matrix is needed")
     left, values, right = np.linalg.svd(H)
     if not values[-1] > 0:
         raise InputError("H is singular: it is no inverse root")

@@ -19,6 +19,7 @@ import numpy as np
 from masgrad.covariance.choose import check_covariance
 from masgrad.covariance.rank_one import as_vectors
 from masgrad.covariance.root import SymmetricRoot
+from masgrad.data.arrays import as_rows
 from masgrad.errors import InputError
 from masgrad.types import Array
 
@@ -58,16 +59,23 @@ def self_normalised(x: Array, mu: Array) -> SelfNormalised:
     """
     x = as_vectors(x, "x")
     n, p = x.shape
-    mu = np.asarray(mu, dtype=np.float64)
-    if mu.shape != (p,) or not np.isfinite(mu).all():
+    mu = np.asarray(as_rows(mu, ("mu",)), np.float64)
+    if mu.shape != (p,):
         raise InputError(f"mu has shape {mu.shape}; the mean of the rows, ({p},), is needed")
     if n <= p:
         raise InputError(f"{n} rows of {p} numbers have a singular covariance; use more than {p}")
     centred = x - mu
-    V_n = SymmetricRoot.of(centred.T @ centred)
-    if V_n.floored:
-        raise InputError("the rows do not span all directions: Sigma_hat has no inverse root")
+    with np.errstate(over="ignore", invalid="ignore"):
+        second = centred.T @ centred
+    if not np.isfinite(second).all():
+        raise InputError("the squares of the rows overflow; rescale them")
+    V_n = SymmetricRoot.of(second)
     M = V_n.solve(centred.sum(0))
+    if V_n.floored or n - M @ M < 1e-10 * n:  # |M|^2 = n where x is constant along a direction
+        raise InputError(
+            "Sigma_hat has no inverse root beside the distance to mu: the rows do not span all "
+            "directions, or mu is not near their mean"
+        )
     root = V_n.matrix() @ _shrink(M / np.sqrt(n)) / np.sqrt(n - 1)
     return SelfNormalised(
         M,
@@ -94,10 +102,12 @@ def consistent_root(cov: Array, V: Array) -> np.ndarray:
         cov: sample covariance, (p, p).
         V: the symmetric root of the true one, (p, p).
     """
-    cov, V = np.asarray(cov, dtype=np.float64), np.asarray(V, dtype=np.float64)
+    cov, V = as_vectors(cov, "cov"), as_vectors(V, "V")
     check_covariance(cov)
     if V.shape != cov.shape:
         raise InputError(f"V has shape {V.shape}, the covariance {cov.shape}; they must agree")
-    check_covariance(V)
+    check_covariance(V, name="V")
+    if not np.linalg.eigvalsh(V)[0] > 0:
+        raise InputError("V is not positive definite; the symmetric root of a covariance is")
     inner = np.linalg.solve(V, np.linalg.solve(V, cov).T)
     return V @ SymmetricRoot.of((inner + inner.T) / 2).matrix()

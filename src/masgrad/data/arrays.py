@@ -25,10 +25,13 @@ def as_rows(data: Any, names: tuple[str, ...] = ()) -> Rows:
     """Data as a pytree of finite NumPy arrays of one length; floats become float64."""
     if hasattr(data, "sample") and hasattr(data, "reference"):
         raise InputError("rows are needed here, and data is a Simulator; draw some: data.sample")
+    data = list(data) if len(names) == 1 and isinstance(data, tuple) else data
     is_list = lambda x: isinstance(x, list)  # noqa: E731
     paths, structure = jax.tree.flatten_with_path(data, is_leaf=is_list)
     if not paths:
         raise InputError("data holds no array; give an array, or a tuple of arrays such as (X, y)")
+    if names and len(paths) != len(names):
+        raise InputTypeError(f"{' and '.join(names)}: one array each is needed, not {data!r:.80}")
     labels = names or tuple(f"data{jax.tree_util.keystr(path)}" for path, _ in paths)
     arrays = [_as_array(leaf, label) for (_, leaf), label in zip(paths, labels, strict=True)]
     lengths = [len(a) for a in arrays]
@@ -36,16 +39,35 @@ def as_rows(data: Any, names: tuple[str, ...] = ()) -> Rows:
         said = ", ".join(f"{label} has {n}" for label, n in zip(labels, lengths, strict=True))
         raise InputError(f"arrays differ in their number of rows: {said}; axis 0 is observations")
     if lengths[0] == 0:
-        raise InputError("data holds no rows; at least one observation is needed")
+        raise InputError(f"{labels[0]} holds no rows; at least one observation is needed")
     return jax.tree.unflatten(structure, arrays)
+
+
+def as_number(name: str, value: Any) -> float:
+    """One finite real number."""
+    try:
+        number = None if isinstance(value, str | bool) else float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None:
+        raise InputTypeError(f"{name}={value!r}; a number is needed")
+    if not np.isfinite(number):
+        raise InputError(f"{name}={number}; a finite number is needed")
+    return number
 
 
 def as_regression(data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Data as a float64 pair (X, y) with one response a row."""
+    if hasattr(data, "optimum"):
+        raise InputTypeError(
+            "rows (X, y) are needed, and LeastSquaresMoments keep none; ask them: .moments(theta)"
+        )
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputError(
             f"a regression needs data=(X, y), a pair of arrays, got {type(data).__name__}"
         )
+    if any(hasattr(part, "keys") and not hasattr(part, "columns") for part in data):
+        raise InputTypeError("X and y must be arrays, not dictionaries")
     X, y = as_rows(tuple(data), ("X", "y"))
     if y.ndim != 1:
         raise InputError(f"y has shape {y.shape}; (N,) is needed, one response a row: y.ravel()?")

@@ -102,19 +102,8 @@ class RootAdjustment(Adjustment):
 
     def note(self, n: int | None, p: int) -> str:
         del n, p
-        return f"V^2 = Sigma + {float(self.ridge):g} I" if self.ridge > 0 else ""
-
-
-class BatchAdjustment(RootAdjustment):
-    """One whose Sigma comes from batches."""
-
-    needs_population = False
-
-    def note(self, n: int | None, p: int) -> str:
-        note = super().note(n, p)
-        if n is None or n > p or self.kind == "diagonal":
-            return note
-        return f"{note}; with batches of {n} for {p} parameters the ridge sets the step"
+        sigma = "diag(Sigma)" if self.kind == "diagonal" else "Sigma"
+        return f"V V' = {sigma} + {float(self.ridge):g} I" if self.ridge > 0 else ""
 
 
 class PopulationRoot(RootAdjustment):
@@ -133,13 +122,21 @@ class PopulationRoot(RootAdjustment):
         return make_root(self.kind, moments.cov, self.ridge).solve(np.eye(len(moments.mean)))
 
 
-class BatchRoot(BatchAdjustment):
+class BatchRoot(RootAdjustment):
     """A = V_hat^-1 with V_hat from the very rows that gave the gradient (the paper's plug-in).
 
     It solves E[V_hat^-1 b_hat] = 0, which is shifted from b = 0 by O(1/n) whatever the step.
 
     Paper: plug-in direction - V_hat^-1 b_hat from one mini-batch
     """
+
+    needs_population = False
+
+    def note(self, n: int | None, p: int) -> str:
+        note = super().note(n, p)
+        if n is None or n > p or self.kind == "diagonal":
+            return note
+        return f"{note}; with batches of {n} for {p} parameters the ridge sets the step"
 
     def batch_part(self, n: int, p: int) -> str:
         return "factor" if wants_factor(self.kind, n, p) else "cov"
@@ -158,7 +155,7 @@ class BatchRoot(BatchAdjustment):
         )
 
 
-class RunningRoot(BatchAdjustment):
+class RunningRoot(RootAdjustment):
     """A = V_bar^-1 with V_bar^2 an average of the covariances of the batches *before* this one.
 
     The average forgets: weight max(1 / (t + 1), `forget`) goes to the newest batch. The first step
@@ -166,6 +163,8 @@ class RunningRoot(BatchAdjustment):
     """
 
     forget: float = eqx.field(static=True, default=0.05)
+
+    needs_population = False
 
     def batch_part(self, n: int, p: int) -> str:
         return "factor" if self.kind == "diagonal" else "cov"

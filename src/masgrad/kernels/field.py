@@ -165,7 +165,8 @@ def make_field(
     rows = data.reference_rows() if isinstance(data, Simulator) else data
     table = jax.tree.map(jnp.asarray, Table.pack(model.rows(rows)))
     source = data if isinstance(data, Simulator) else table
-    return Field(model, source, table, _prepare(model, table.rows), batch_size, replace)
+    features = _prepare(model, table.rows) if population else None
+    return Field(model, source, table, features, batch_size, replace)
 
 
 @eqx.filter_jit

@@ -82,8 +82,10 @@ class GLM(Model):
     def prepare(self, rows: Rows) -> Rows:
         """X', y and the upper triangles of x x', rows last: sums over rows are then contiguous."""
         XT, y = jnp.asarray(self.design(rows)).T, jnp.asarray(rows[1])
+        if not self._outer_fits(rows):
+            return XT, y, None
         i, j = np.triu_indices(len(XT))
-        return XT, y, XT[i] * XT[j] if self._outer_fits(rows) else None
+        return XT, y, XT[i] * XT[j]
 
     def row_size(self, rows: Rows) -> int:
         """A residual; with weighted rows one number for each parameter."""
