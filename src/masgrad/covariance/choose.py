@@ -108,8 +108,9 @@ def sample_root(gradients: Array, kind: RootKind = "auto", ridge: float = 0.0) -
     check_factor_ridge(check_kind(kind), ridge)
     check_batch_ridge(kind, n, p, ridge)
     with np.errstate(over="ignore", invalid="ignore"):
-        F = (G - G.mean(0)) / math.sqrt(n - 1)
-        if not np.isfinite((F * F).sum()):
+        F = G - G.mean(0)
+        F /= math.sqrt(n - 1)
+        if not np.isfinite(np.vdot(F, F)):
             raise InputError("the squares of the gradients overflow; rescale them")
     if wants_factor(kind, n, p):
         return factor_root(kind, F, ridge)

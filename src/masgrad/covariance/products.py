@@ -22,6 +22,8 @@ CLOSE = 1e-7
 """|M - I| at which one more step, with its square as error, reaches rounding."""
 
 
+UNROLLED = 12
+"""Larger products are not written out: they would compile for minutes."""
 NEAR_FLOOR = 0.1 / FLOOR
 """|Z|^2 is at least the inverse of M's smallest eigenvalue: past this the floor is near."""
 
@@ -123,9 +125,11 @@ def _keep(M: Array) -> Array:
 def product(A: Array, B: Array) -> Array:
     """A B for one matrix or, row by row, for one a chain.
 
-    Of the ways to write it, sums of rows (p, K) compile quickly and run fastest: XLA vectorises
-    them over chains, where a batched product would take the small matrices one by one.
+    Of the ways to write it for small matrices, sums of rows (p, K) compile quickly and run fastest:
+    XLA vectorises them over chains, where a batched product would take the matrices one by one.
     """
     if A.ndim == 2:
         return A @ B
+    if len(A) > UNROLLED:
+        return namespace(A).einsum("ijk,jlk->ilk", A, B)
     return namespace(A).stack([sum(a * b for a, b in zip(row, B, strict=True)) for row in A])

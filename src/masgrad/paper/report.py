@@ -87,9 +87,12 @@ def _distances(result: Experiment, steps: int) -> Table:
 def _rotations(result: rotation.RotationExperiment) -> Table:
     """Angle and descent at the paper's ridge and at a negligible one."""
     table = Table(title=f"Rotation of the root, n = {rotation.BATCH} (median over batches)")
-    for column in ("p", "ridge", "angle", "descent", "climbs"):
+    table.caption = (
+        "descent: below 0, H b climbs for some gradient b; climbs: share of such batches"
+    )
+    for column in ("p", "ridge", "angle (degrees)", "descent", "climbs"):
         table.add_column(column, justify="right")
-    paper = int(np.argmin(np.abs(np.log(rotation.RIDGES / rotation.PAPER_RIDGE))))
+    paper = int(np.argmin(np.abs(rotation.RIDGES - rotation.PAPER_RIDGE)))
     for i, p in enumerate(rotation.DIMS):
         for j in (paper, 0):
             angle, descent = np.median(result.angle[i, j]), np.median(result.descent[i, j])

@@ -23,8 +23,8 @@ from masgrad.kernels.stability import minimise
 from masgrad.models.glm import Linear
 
 N, BATCH, ETA, CHAINS, STEPS = 2000, 200, 0.1, 100, 300
-DIMS, RIDGES = (4, 20, 50), 10.0 ** np.arange(-8, 0)
 PAPER_RIDGE, SMALL_RIDGE = 1.0 / (BATCH - 1), 1e-8
+DIMS, RIDGES = (4, 20, 50), np.sort([*10.0 ** np.arange(-8, 0), PAPER_RIDGE])
 
 
 @dataclass(frozen=True)
