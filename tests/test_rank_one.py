@@ -1,5 +1,7 @@
 """The rank-one recursion: its proposition, its drift, its blocks, and the rotation of its root."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
@@ -8,6 +10,7 @@ from scipy.stats import norm
 import masgrad as mg
 from conftest import alpha
 from masgrad.covariance import rank_one
+from masgrad.covariance.rank_one import RankOneRoot
 from masgrad.paper.rotation import SMALL_RIDGE, rotation_experiment
 
 
@@ -87,6 +90,17 @@ def test_drift_is_seen_and_repaired(rng, monkeypatch, case, block):
         assert not gap(raw, vectors, initial) < 1e-10
     if block == 1:
         np.testing.assert_allclose(H, raw, atol=1e-6 * np.abs(raw).max())
+
+
+def test_every_chain_has_the_recursion_of_its_batch(rng):
+    F, x = rng.normal(size=(9, 4, 3)), rng.normal(size=(4, 3))
+    with jax.enable_x64(True):
+        V = RankOneRoot.of_factor(jnp.asarray(F), 0.2)
+        solved, back = V.solve(jnp.asarray(x)), V.mv(V.solve(jnp.asarray(x)))
+    for k in range(3):
+        expected = by_the_proposition(F[..., k], 0.2) @ x[:, k]
+        np.testing.assert_allclose(solved[:, k], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(back, x, rtol=1e-9)
 
 
 @pytest.mark.parametrize("block", [1, 4])

@@ -29,7 +29,6 @@ def plot_rotation(result: RotationExperiment, path: Path) -> None:
     angle.legend(fontsize="small")
     _over_ridges(descent, result.descent)
     descent.axhline(0, color="black", lw=1)
-    descent.set_ylim(-8, 1.3)
     descent.set(
         ylabel="smallest eigenvalue of (H + H')/2\nover that of the symmetric root",
         title="Below 0, H b climbs for some gradient b",
@@ -60,6 +59,6 @@ def _errors(ax: Axes, result: RotationExperiment) -> None:
         label = f"{root}, ridge {ridge:.0e}"
         style = {"color": CHAIN_COLOURS[ridge], "lw": width, "label": label}
         ax.plot(trace.steps, error, STYLES[root], **style)
-    ax.set(yscale="log", xlabel="step t", ylabel="mean l2 distance to the optimum")
-    ax.set_title(f"MasGrad with V of the batch, p = {DIMS[0]}, {CHAINS} chains")
+    ax.set(yscale="log", xlabel="step t", ylabel=f"mean l2 distance of {CHAINS} chains")
+    ax.set_title(f"MasGrad, V of the batch, p = {DIMS[0]}")
     ax.legend(fontsize="small")
