@@ -127,14 +127,14 @@ def test_bad_roots_are_refused(rng):
         m.root("low_rank", ridge=0.1, rank=9)
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
-@given(p=st.integers(1, 9), decades=st.floats(0, 8), seed=st.integers(0, 1000))
+@settings(deadline=None, max_examples=12, derandomize=True)
+@given(p=st.integers(1, 8), decades=st.floats(0, 8), seed=st.integers(0, 1000))
 def test_products_give_the_symmetric_inverse_root(p, decades, seed):
     """Z Sigma Z = I and Z = Z', for one matrix and for many chains, to rounding times condition."""
     S = covariances(np.random.default_rng(seed), p, 5, decades)
     with jax.enable_x64(True):
         Z = np.asarray(jax.jit(ProductRoot.of)(jnp.asarray(S)).inverse)
-    tolerance = 1e-13 * 10.0**decades
+    tolerance = 1e-14 * 10.0**decades + 1e-13
     for k in range(5):
         one = ProductRoot.of(S[..., k]).inverse
         for inverse in (Z[..., k], one):
