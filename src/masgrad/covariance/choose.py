@@ -3,7 +3,7 @@
     symmetric   eigenvalues                                     from anything
     products    the same root by products alone                 from anything
     low_rank    the same root through the n x n Gram matrix     from n < p gradients, ridge > 0
-    auto        the same root by one of these               from anything, ridge > 0 for n <= p
+    auto        the same root by one of these three             from anything
     rank_one    the paper's recursion: rotated                  from gradients, ridge > 0
     diagonal    correlations dropped                            from anything
 

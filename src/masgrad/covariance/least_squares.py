@@ -1,27 +1,22 @@
-"""Online least squares: b, Sigma and H of the gradient x (x'theta - y) at any theta, in one pass.
+"""Online least squares: rows are read once, and b, Sigma and H follow at any theta.
 
-In a frame where x = c + u and x'theta - y = s + t, t linear in the row (see `fourth_moments`), the
-gradient is (c + u)(s + t). With w = (1, u) and C = [c, I], so that x = C w,
-
-    b = C E[w t] + s E[x]
-    Sigma = C Cov(w t) C' + s (C Cov(w t, u) + its transpose) + s^2 Cov(u)
-
-and all of it follows from E[w w' t^k], k = 0, 1, 2: sums over rows into which theta enters later.
+Rows become sums of fourth powers (`fourth_moments`); theta enters afterwards (`population`). Small
+blocks wait in a buffer, so that one row at a time costs little and the first frame is a good one.
 """
 
 import functools
 import warnings
 from dataclasses import dataclass, field, replace
 
-import equinox as eqx
 import numpy as np
 
 from masgrad.covariance.fourth_moments import Frame, Tally
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.symmetric_tensor import pair_matrix, pairs, size, square
+from masgrad.covariance.population import Population, gradient_mean, mean_and_cov, outward
+from masgrad.covariance.symmetric_tensor import size, square
 from masgrad.data.arrays import as_number, as_regression, blocks
 from masgrad.errors import InputError, InputTypeError, PrecisionWarning
-from masgrad.types import Array, namespace
+from masgrad.types import Array
 
 BUFFER = 1024
 """Rows that wait until they are summed together: enough to choose a frame by."""
@@ -126,7 +121,7 @@ class LeastSquaresMoments:
         S = tally.second[square(self.dim + 2)] / tally.count
         with np.errstate(over="ignore", invalid="ignore"):
             s, f = tally.frame.residual(theta)
-            b = _mean(tally.frame.centre, s, S[0, 1:-1], S[:-1, 1:] @ f)
+            b = gradient_mean(tally.frame.centre, s, S[0, 1:-1], S[:-1, 1:] @ f)
         return _finite("mean", b)
 
     def cov(self, theta: Array) -> np.ndarray:
@@ -137,14 +132,14 @@ class LeastSquaresMoments:
     def hessian(self) -> np.ndarray:
         """H = E[x x'], (p, p): the same at every theta."""
         tally = self._total
-        return _outward(tally.frame.centre, tally.second[square(self.dim + 1)] / tally.count)
+        return outward(tally.frame.centre, tally.second[square(self.dim + 1)] / tally.count)
 
     def moments(self, theta: Array) -> Moments:
         """b, Sigma and H at theta as the record that `masgrad.moments` gives."""
         theta, tally = self._theta(theta), self._total
         with np.errstate(over="ignore", invalid="ignore"):
             s, f = tally.frame.residual(theta)
-            b, scatter = _mean_and_cov(tally.frame.centre, s, *tally.powers(f))
+            b, scatter = mean_and_cov(tally.frame.centre, s, *tally.powers(f))
             _warn_of_lost_digits(tally.cancellation(s, f), scatter.diagonal())
         scatter = _finite("cov", scatter) * tally.count
         return Moments(tally.count, _finite("mean", b), scatter, self.hessian, theta)
@@ -153,7 +148,7 @@ class LeastSquaresMoments:
         """The least-squares estimate, (p,): of smallest norm where the rows leave it open."""
         return self._total.optimum()
 
-    def population(self) -> "Population":
+    def population(self) -> Population:
         """theta -> (b, Sigma) for JAX: traced, and many chains in one matrix product."""
         tally = self._total
         if tally.count < 2:
@@ -203,66 +198,6 @@ class LeastSquaresMoments:
         if not np.isfinite(vector).all():
             raise InputError(f"theta is {vector[~np.isfinite(vector)][0]} at a coordinate")
         return vector
-
-
-class Population(eqx.Module):
-    """theta -> (b, Sigma) over the rows that were read, in JAX or NumPy.
-
-    Args:
-        frame: the coordinates of the sums.
-        zeroth: E[w w'], (p + 1, p + 1).
-        first: E[w_i w_j e_k] with a row for each pair i <= j and e = (u, r).
-        second: E[w_i w_j e_k e_h] with a column for each pair k <= h, doubled where k < h.
-        count: number of rows.
-    """
-
-    frame: Frame
-    zeroth: Array
-    first: Array
-    second: Array
-    count: Array
-
-    @classmethod
-    def of(cls, tally: Tally) -> "Population":
-        d = tally.frame.d
-        zeroth = tally.second[square(d - 1)] / tally.count
-        i, j = pairs(d - 1)
-        first = pair_matrix(tally.packed, (i, j), (np.zeros(d - 1, int), np.arange(1, d)))
-        second = pair_matrix(tally.packed, (i, j), (i + 1, j + 1))
-        second *= np.where(i == j, 1.0, 2.0) / tally.count
-        return cls(tally.frame, zeroth, first / tally.count, second, np.asarray(tally.count))
-
-    def __call__(self, theta: Array) -> tuple[Array, Array]:
-        s, f = self.frame.residual(theta)
-        i, j = pairs(len(f))
-        once, twice = self.first @ f, self.second @ (f[i] * f[j])
-        w = square(len(f))
-        b, cov = _mean_and_cov(self.frame.centre, s, self.zeroth, once[w], twice[w])
-        return b, cov * (self.count / (self.count - 1))
-
-
-def _mean(c: Array, s: Array, u: Array, wt: Array) -> Array:
-    """b from E[u] and E[w t]."""
-    return s * (c + u) + c * wt[0] + wt[1:]
-
-
-def _mean_and_cov(
-    c: Array, s: Array, zeroth: Array, once: Array, twice: Array
-) -> tuple[Array, Array]:
-    """b, and Sigma with divisor N, from E[w w' t^k]."""
-    outer = namespace(once).outer
-    u, wt = zeroth[0, 1:], once[0]
-    cov_wt_u = once[:, 1:] - outer(wt, u)
-    cross = s * (cov_wt_u[1:] + outer(c, cov_wt_u[0]))
-    cov = _outward(c, twice - outer(wt, wt)) + 2 * cross + s**2 * (zeroth[1:, 1:] - outer(u, u))
-    return _mean(c, s, u, wt), (cov + cov.T) / 2
-
-
-def _outward(c: Array, M: Array) -> Array:
-    """C M C' with C = [c, I]."""
-    outer = namespace(M).outer
-    side = outer(c, M[0, 1:] + M[0, 0] * c / 2)
-    return M[1:, 1:] + side + side.T
 
 
 def _summed(tally: Tally | None, rows: tuple[np.ndarray, np.ndarray]) -> Tally | None:

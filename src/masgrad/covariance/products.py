@@ -20,8 +20,6 @@ from masgrad.types import Array, namespace
 MOST_STEPS = 40
 CLOSE = 1e-7
 """|M - I| at which one more step, with its square as error, reaches rounding."""
-
-
 UNROLLED = 12
 """Larger products are not written out: they would compile for minutes."""
 NEAR_FLOOR = 0.1 / FLOOR
@@ -84,7 +82,6 @@ def _inverse_root(cov: Array, eye: Array) -> tuple[Array, Array]:
     scale = xp.einsum("ii...->...", cov)
     scale = xp.where(scale > 0, scale, 1.0)
     scalings = xp.asarray(SCALINGS)
-
     lost = ~xp.isfinite(cov).all((0, 1))  # a lost chain must not stop the others
 
     def gap(M):

@@ -14,7 +14,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from masgrad.covariance.least_squares import LeastSquaresMoments, Population
+from masgrad.covariance.least_squares import LeastSquaresMoments
+from masgrad.covariance.population import Population
 from masgrad.data.arrays import Table
 from masgrad.data.simulate import Simulator
 from masgrad.models.model import Model, Sums
