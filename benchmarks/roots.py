@@ -175,22 +175,18 @@ def least_squares(rng, p=20):
     return out
 
 
-def write(batches, chains, model, squares):
-    ms = lambda t: f"{1e3 * t:.3g}"  # noqa: E731
-    lines = [
-        "# Roots",
-        "",
-        "Last run of `make bench-roots` on 2 cores: medians of 7 runs in turn (of one run where it "
-        "takes more than 5 s). Compare within a row: machines are noisy.",
-        "",
-        f"## From n gradients of p parameters to V^-1 b, ridge {RIDGE} (milliseconds)",
-        "",
-        "In brackets the relative error of Sigma^-1 b.",
-        "",
-        "| n | p | eigh | recursion | blocks | low rank | products | auto | auto / best | "
-        "auto / best symmetric |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+def ms(t):
+    return f"{1e3 * t:.3g}"
+
+
+def batch_lines(batches):
+    """The first table and what it says about the aims."""
+    yield f"## From n gradients of p parameters to V^-1 b, ridge {RIDGE} (milliseconds)"
+    yield ""
+    yield "In brackets the relative error of Sigma^-1 b."
+    yield ""
+    yield f"| n | p | {' | '.join(METHODS)} | auto / best | auto / best symmetric |"
+    yield "|---" * (len(METHODS) + 4) + "|"
     worst, fair = {}, {}
     for (n, p), (runs, errors) in batches.items():
         others = {k: t for k, t in runs.items() if k != "auto"}
@@ -198,55 +194,72 @@ def write(batches, chains, model, squares):
         worst[n, p] = runs["auto"] / min(others.values())
         fair[n, p] = runs["auto"] / symmetric
         cells = [f"{ms(runs[k])} ({errors[k]:.0e})" if k in runs else "" for k in METHODS]
-        ratios = f"{worst[n, p]:.2f} | {fair[n, p]:.2f}"
-        lines.append(f"| {n} | {p} | {' | '.join(cells)} | {ratios} |")
-    at = batches[5000, 100][0]
-    low = batches[50, 2000][0]
+        yield f"| {n} | {p} | {' | '.join(cells)} | {worst[n, p]:.2f} | {fair[n, p]:.2f} |"
+    yield ""
+    yield from aims(batches, worst, fair)
+
+
+def aims(batches, worst, fair):
+    at, low = batches[5000, 100][0], batches[50, 2000][0]
     beats = [k for k, (r, _) in batches.items() if r["recursion"] < r["eigh"]]
-    lines += [
-        "",
-        "- blocks against the recursion at n = 5000, p = 100: "
-        f"{at['recursion'] / at['blocks']:.1f} times (aim 5).",
-        f"- low rank against eigh at n = 50, p = 2000: {low['eigh'] / low['low rank']:.0f} times "
-        "(aim 10).",
+    ratio = at["recursion"] / at["blocks"]
+    yield f"- blocks against the recursion at n = 5000, p = 100: {ratio:.1f} times (aim 5)."
+    ratio = low["eigh"] / low["low rank"]
+    yield f"- low rank against eigh at n = 50, p = 2000: {ratio:.0f} times (aim 10)."
+    yield (
         f"- auto against the best of the others: at most {max(worst.values()):.2f} times, at "
         f"(n, p) = {max(worst, key=worst.get)} (aim 1.3); of those that give the symmetric root, "
-        f"as auto does, at most {max(fair.values()):.2f}.",
-        f"- the paper's O(n p^2) recursion beats eigh at (n, p) = {beats or 'none of these'}.",
+        f"as auto does, at most {max(fair.values()):.2f}."
+    )
+    yield f"- the paper's O(n p^2) recursion beats eigh at (n, p) = {beats or 'none of these'}."
+    yield (
         "- blocks of at least p vectors are a Cholesky factor of the covariance, a rotated root; "
-        "eigh, low rank, products and auto give the symmetric one.",
-        "",
-        f"## Roots of {CHAINS} chains inside a compiled step (microseconds)",
-        "",
-        "| p | LAPACK | symmetric | products | auto | auto / best |",
-        "|---|---|---|---|---|---|",
-    ]
+        "eigh, low rank, products and auto give the symmetric one."
+    )
+
+
+def chain_lines(chains):
+    yield f"## Roots of {CHAINS} chains inside a compiled step (microseconds)"
+    yield ""
+    yield "| p | LAPACK | symmetric | products | auto | auto / best |"
+    yield "|---|---|---|---|---|---|"
     for p, runs in chains.items():
         best = min(t for k, t in runs.items() if k != "auto")
         cells = " | ".join(f"{1e6 * t:.3g}" for t in runs.values())
-        lines.append(f"| {p} | {cells} | {runs['auto'] / best:.2f} |")
-    lines += [
-        "",
-        "## More parameters than rows",
-        "",
-        "A step of a ReLU network with 20,000 parameters, n = 50, one chain: "
-        + ", ".join(f"{k} {ms(t)} ms" for k, t in model.items())
-        + ".",
-        "",
-        "## Online least squares, p = 20 (milliseconds)",
-        "",
-        "| N | moments, one pass a theta | LeastSquaresMoments, a theta | its one pass |",
-        "|---|---|---|---|",
-    ]
+        yield f"| {p} | {cells} | {runs['auto'] / best:.2f} |"
+
+
+def other_lines(model, squares):
+    yield "## More parameters than rows (medians of 3)"
+    yield ""
+    steps = ", ".join(f"{k} {ms(t)} ms" for k, t in model.items())
+    yield f"A step of a ReLU network with 20,000 parameters, n = 50, one chain: {steps}."
+    yield ""
+    yield "## Online least squares, p = 20 (milliseconds, medians of 3)"
+    yield ""
+    yield "| N | moments, one pass a theta | LeastSquaresMoments, a theta | its one pass |"
+    yield "|---|---|---|---|"
     for N, runs in squares.items():
         cells = " | ".join(ms(runs[k]) for k in ("moments", "kept", "update"))
-        lines.append(f"| {N:,} | {cells} |")
-    pathlib.Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
+        yield f"| {N:,} | {cells} |"
+
+
+def report(batches, chains, model, squares):
+    yield "# Roots"
+    yield ""
+    yield (
+        "Last run of `make bench-roots` on 2 cores: medians of 7 runs in turn (of one run where it "
+        "takes more than 5 s). Compare within a row: machines are noisy."
+    )
+    for section in (batch_lines(batches), chain_lines(chains), other_lines(model, squares)):
+        yield ""
+        yield from section
 
 
 def main():
     rng = np.random.default_rng(0)
-    write(batch_table(rng), chain_table(rng), large_model(rng), least_squares(rng))
+    lines = report(batch_table(rng), chain_table(rng), large_model(rng), least_squares(rng))
+    pathlib.Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
