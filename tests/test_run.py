@@ -18,6 +18,10 @@ from masgrad.chains import run as run_module
 from masgrad.kernels.kernel import Kernel
 
 EVERY = scenarios.KERNELS | scenarios.DIFFUSIONS
+OTHER_ROOTS = ("products", "auto", "diagonal", "low_rank")
+NAMES = [
+    pytest.param(n, marks=pytest.mark.long) if n.endswith(OTHER_ROOTS) else n for n in EVERY
+]  # they differ from "masgrad", "batch" and "running" by their root alone, tested by hand
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def problem(rng):
     return mg.Logistic(), scenarios.regression(rng, "bernoulli"), np.zeros(4)
 
 
-@pytest.mark.parametrize("name", list(EVERY))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_process_runs_and_repeats(problem, name):
     tr = mg.run(EVERY[name], *problem, steps=7, batch_size=20, chains=5, seed=4)
     assert tr.theta.shape == (5, 8, 4)
@@ -199,7 +203,7 @@ class Counted(eqx.Module):
         return self.kernel.step(key, state, field)
 
 
-@pytest.mark.parametrize("name", list(EVERY))
+@pytest.mark.parametrize("name", NAMES)
 def test_one_compilation_serves_other_rows_steps_seeds_and_step_sizes(problem, name):
     model, (X, y), theta0 = problem
     traces: list = []
