@@ -26,6 +26,7 @@ _HOMES = {
     "masgrad.chains.run": ("run",),
     "masgrad.chains.trace": ("Summary", "Trace"),
     "masgrad.inference.law": ("Law",),
+    "masgrad.inference.iterate": ("iterate_law",),
     "masgrad.inference.lyapunov": ("stationary_law",),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}

@@ -60,6 +60,22 @@ class Moments:
         """
         return self.cov * ((self.count - 1) / self.count) + np.outer(self.mean, self.mean)
 
+    @property
+    def sandwich(self) -> np.ndarray:
+        """H^-1 E[g g'] H^-1: the covariance of sqrt(N) (ERM - theta*), with theta at the ERM.
+
+        Paper: asymptotic normality of the ERM - the sandwich, meat uncentred (HC0)
+        """
+        if self.hessian is None:
+            raise InputError("these moments were computed without 'hessian'; ask for that part")
+        if np.linalg.eigvalsh(self.hessian)[0] <= 0:
+            raise InputError(
+                "H is not positive definite at this theta: it is no strict minimum of the mean "
+                "loss, and an estimate there has no asymptotic law; move theta, or drop columns"
+            )
+        half = np.linalg.solve(self.hessian, self.fisher)
+        return np.linalg.solve(self.hessian, half.T)
+
     def merge(self, other: "Moments") -> "Moments":
         """The moments of both sets of rows together."""
         if self.mean.shape != other.mean.shape:

@@ -1,5 +1,93 @@
-"""Numbers from the theorems, and the distances they are about."""
+"""Numbers from the theorems, and the distances they are about.
 
-from masgrad.theory.distances import Closeness, closeness, kolmogorov_smirnov, wasserstein2
+regions        points over which extrema are taken: ball, path, segments
+conditioning   alpha, gamma, and the condition numbers of MasGrad and gradient descent
+acceleration   the constant C of kappa_MasGrad < C sqrt(kappa_GD)
+planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse
+survey         all of that for a model and data
+bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
+coupling       the same measured, on one Brownian path
+distances      between samples; rates: how they fall with n
+"""
 
-__all__ = ["Closeness", "closeness", "kolmogorov_smirnov", "wasserstein2"]
+from masgrad.theory.acceleration import Acceleration, acceleration, well_specified
+from masgrad.theory.bounds import (
+    TotalVariationRate,
+    convex_expansion,
+    entropy_bound,
+    smooth_expansion,
+    strongly_convex_expansion,
+    tv_rate,
+    wasserstein_bound,
+)
+from masgrad.theory.budget import RowsNeeded, convex_within, nonconvex_within, rows_for_width
+from masgrad.theory.conditioning import Conditioning, Extremum, conditioning
+from masgrad.theory.coupling import Coupled, coupled
+from masgrad.theory.distances import (
+    Closeness,
+    closeness,
+    energy,
+    exact_wasserstein2,
+    kolmogorov_smirnov,
+    sliced_wasserstein2,
+    wasserstein2,
+)
+from masgrad.theory.planning import (
+    Bootstrap,
+    ConvexPlan,
+    NonConvexPlan,
+    plan_convex,
+    plan_nonconvex,
+    prox_steps,
+)
+from masgrad.theory.rates import ClosenessRate, Power, closeness_rate
+from masgrad.theory.regions import Segments, ball, path, segments
+from masgrad.theory.smoothness import Smoothness, field_and_jacobian, smoothness
+from masgrad.theory.survey import Survey, survey
+
+__all__ = [
+    "Acceleration",
+    "Bootstrap",
+    "Closeness",
+    "ClosenessRate",
+    "Conditioning",
+    "ConvexPlan",
+    "Coupled",
+    "Extremum",
+    "NonConvexPlan",
+    "Power",
+    "RowsNeeded",
+    "Segments",
+    "Smoothness",
+    "Survey",
+    "TotalVariationRate",
+    "acceleration",
+    "ball",
+    "closeness",
+    "closeness_rate",
+    "conditioning",
+    "convex_expansion",
+    "convex_within",
+    "coupled",
+    "energy",
+    "entropy_bound",
+    "exact_wasserstein2",
+    "field_and_jacobian",
+    "kolmogorov_smirnov",
+    "nonconvex_within",
+    "path",
+    "plan_convex",
+    "plan_nonconvex",
+    "prox_steps",
+    "rows_for_width",
+    "segments",
+    "sliced_wasserstein2",
+    "smooth_expansion",
+    "smoothness",
+    "strongly_convex_expansion",
+    "survey",
+    "tv_rate",
+    "wasserstein2",
+    "wasserstein_bound",
+    "well_specified",
+]

@@ -1,4 +1,4 @@
-"""Distances between two samples of a process, coordinate by coordinate.
+"""Distances between two samples of a process.
 
 On a table of rows the chain is discrete and its diffusion is not, so their total variation is 1:
 Theorem "Non-asymptotic bound for inference" needs (A.1), which a table violates. Closeness is
@@ -10,8 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
+from masgrad.chains.door import check_count
 from masgrad.errors import InputError
+
+LARGEST_ASSIGNMENT = 5000
+"""Sample size up to which the exact Wasserstein distance is computed: a matrix of 200 MB."""
 
 
 def kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -19,17 +25,52 @@ def kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.array([stats.ks_2samp(x, y)[0] for x, y in _columns(a, b)])
 
 
+def energy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Energy distance of each column's empirical laws: (p,)."""
+    return np.array([stats.energy_distance(x, y) for x, y in _columns(a, b)])
+
+
 def wasserstein2(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Wasserstein-2 distance of each column's empirical laws (equal sample sizes): (p,)."""
-    if len(a) != len(b):
-        raise InputError(f"samples of {len(a)} and {len(b)}; equal sizes are needed")
+    _check_equal(a, b)
     return np.sqrt([((np.sort(x) - np.sort(y)) ** 2).mean() for x, y in _columns(a, b)])
 
 
+def sliced_wasserstein2(
+    a: np.ndarray, b: np.ndarray, directions: int = 200, seed: int = 0
+) -> float:
+    """Root mean square over random directions of the Wasserstein-2 distance along them.
+
+    Times sqrt(p) it equals the distance of two laws that differ by a shift.
+    """
+    p = len(list(_columns(a, b)))
+    axes = np.random.default_rng(seed).normal(size=(p, check_count("directions", directions)))
+    axes /= np.linalg.norm(axes, axis=0)
+    return float(np.sqrt((wasserstein2(np.asarray(a) @ axes, np.asarray(b) @ axes) ** 2).mean()))
+
+
+def exact_wasserstein2(a: np.ndarray, b: np.ndarray) -> float:
+    """Wasserstein-2 distance of two empirical laws in p dimensions, by optimal assignment."""
+    _columns(a, b)
+    _check_equal(a, b)
+    if len(a) > LARGEST_ASSIGNMENT:
+        raise InputError(
+            f"samples of {len(a)}; an exact assignment takes at most {LARGEST_ASSIGNMENT}: give "
+            "fewer, or use sliced_wasserstein2"
+        )
+    cost = cdist(a, b, "sqeuclidean")
+    return float(np.sqrt(cost[linear_sum_assignment(cost)].mean()))
+
+
 def _columns(a: np.ndarray, b: np.ndarray):
-    if np.ndim(a) != 2 or np.ndim(b) != 2 or a.shape[1] != b.shape[1]:
+    if np.ndim(a) != 2 or np.ndim(b) != 2 or np.shape(a)[1] != np.shape(b)[1]:
         raise InputError(f"samples of shape {np.shape(a)} and {np.shape(b)}; (n, p) is needed")
     return zip(np.asarray(a).T, np.asarray(b).T, strict=True)
+
+
+def _check_equal(a: np.ndarray, b: np.ndarray) -> None:
+    if len(a) != len(b):
+        raise InputError(f"samples of {len(a)} and {len(b)}; equal sizes are needed")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,150 @@
+"""The law of an iterate on its way: a Gaussian that is carried along the deterministic path.
+
+    mean' = F(mean),    S' = J S J' + (1/n) B B',    J = dF/dstate,  B = dF/dz  at z = 0
+
+J has the derivative of V^-1 b *with* dV, which V^-1 H leaves out; they agree only where b = 0. The
+paper's law at a finite t is not Gaussian: this is its approximation to leading order in eta / n.
+At an optimum it tends to the stationary law.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from masgrad.chains import door
+from masgrad.chains.progress import Progress
+from masgrad.covariance.least_squares import LeastSquaresMoments
+from masgrad.data.simulate import Simulator
+from masgrad.errors import InputError, InputTypeError
+from masgrad.inference.law import Law
+from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
+from masgrad.kernels.derivative import derivative, state_size
+from masgrad.kernels.field import Field, make_field
+from masgrad.kernels.kernel import Kernel, State
+from masgrad.models.model import Model
+from masgrad.precision import float64
+from masgrad.types import Array, Rows
+
+CHUNK = 32
+"""Steps between two looks at the clock."""
+LARGEST_STATE = 1000
+"""Numbers that the state may have: S has their square."""
+NOTE = "a Gaussian approximation, linearised along the deterministic path; leading order in eta/n"
+
+
+@float64
+def iterate_law(
+    model: Model,
+    data: Rows | Simulator | LeastSquaresMoments,
+    theta0: Array,
+    kernel: Kernel,
+    steps: int,
+    batch_size: int,
+) -> Law:
+    """Where an iterate is after `steps` steps from theta0: approximately Gaussian.
+
+    Paper: law of the iterate - a Gaussian approximation at a finite t, with dV in its Jacobian
+
+    It holds for a data chain and its diffusion alike, for SGD, MasGrad, natural gradient and
+    schedules. It leaves out the iterate's bias and skewness. Two adjustments need care: with
+    `covariance="running"` it is the diffusion's law, and a data chain far from the optimum is wider
+    by the sampling noise of V; AdaGrad divides its first gradient by its own size, which is no
+    smooth function where that gradient is not large beside its noise.
+
+    Args:
+        model: the loss.
+        data: rows to draw from with replacement, a `Simulator`, or `LeastSquaresMoments`.
+        theta0: the start, (p,).
+        kernel: `sgd`, `masgrad`, `natural_gradient`, `adagrad`, or a diffusion of one.
+        steps: T.
+        batch_size: n.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> z = np.array([[-1.0], [1.0]])  # b = theta, Sigma = 2: an autoregression
+        >>> model = mg.CustomLoss(lambda theta, z: ((theta - z) ** 2).sum() / 2, 1)
+        >>> law = mg.iterate_law(model, z, [1.0], mg.sgd(0.5), steps=2, batch_size=8)
+        >>> law.mean, law.cov.round(9)  # 0.5^2, and 0.5^2 (1 + 0.5^2) 2 / 8
+        (array([0.25]), array([[0.078125]]))
+    """
+    door.check_objects(kernel, model)
+    if not isinstance(kernel, Kernel):
+        raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    _check_differentiable(kernel)
+    steps = door.check_count("steps", steps, 0)
+    batch_size = door.check_count("batch_size", batch_size)
+    rows = door.sample_rows(model, data)
+    if steps:
+        door.check_schedule(kernel, steps)
+    theta = door.starts(model, theta0, rows, 1)
+    if isinstance(data, Simulator):
+        door.check_simulated_covariance(data, theta)
+    else:
+        door.needs_population(kernel, None, door.known_rows(data, rows))
+    _check_size(kernel, len(theta))
+    field = make_field(model, data, batch_size)
+    mean, cov = _carry(kernel, field, theta, steps)
+    if not (np.isfinite(mean).all() and np.isfinite(cov).all()):
+        raise InputError(
+            f"the deterministic path or its derivative leaves the finite numbers within {steps} "
+            "steps; use a smaller step_size"
+        )
+    return Law(mean, (cov + cov.T) / 2, "iterate", _note(kernel, batch_size, len(mean)))
+
+
+def _check_differentiable(kernel: Kernel) -> None:
+    if isinstance(kernel.adjustment, BatchRoot):
+        raise InputError(
+            "covariance='batch' has no law here: V_hat is random and correlated with the gradient; "
+            "use covariance='population' or 'running'"
+        )
+    if isinstance(kernel.adjustment, InverseHistory) and not kernel.adjustment.diagonal:
+        raise InputError(
+            "AdaGrad's whole G_t is singular in its first steps, where G_t^-1/2 g has no "
+            "derivative; use mg.adagrad(..., diagonal=True)"
+        )
+
+
+def _check_size(kernel: Kernel, p: int) -> None:
+    d = state_size(kernel, p)
+    if d > LARGEST_STATE:
+        raise InputError(
+            f"the state has {d} numbers ({p} parameters and the adjustment's memory), and the law "
+            f"takes {LARGEST_STATE} at most; use covariance='population' or a diagonal adjustment"
+        )
+
+
+def _note(kernel: Kernel, n: int, p: int) -> str:
+    parts = [NOTE, kernel.adjustment.note(n, p)]
+    if isinstance(kernel.adjustment, RunningRoot):
+        parts.append("of the diffusion: a data chain's V has sampling noise that this leaves out")
+    return "; ".join(part for part in parts if part)
+
+
+def _carry(
+    kernel: Kernel, field: Field, theta: np.ndarray, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of theta after the steps."""
+    p = len(theta)
+    d = state_size(kernel, p)
+    state, S = kernel.init(jnp.asarray(theta)), jnp.zeros((d, d))
+    with Progress(steps) as bar:
+        for done in range(0, steps, CHUNK):
+            state, S = _advance(kernel, field, state, S, min(CHUNK, steps - done))
+            jax.block_until_ready(S)
+            bar.update(done)
+    return np.asarray(state.theta[:, 0]), np.asarray(S[:p, :p])
+
+
+@eqx.filter_jit
+def _advance(
+    kernel: Kernel, field: Field, state: State, S: Array, count: Array | int
+) -> tuple[State, Array]:
+    def step(_, carry):
+        state, S = carry
+        at = derivative(kernel, state, field)
+        J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
+        return at.state, J @ S @ J.T + field.noise * B @ B.T
+
+    return jax.lax.fori_loop(0, count, step, (state, S))

@@ -1,0 +1,131 @@
+"""The inverse questions: what do the rows at hand allow, and how many rows does an answer need?"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from scipy.stats import norm
+
+from masgrad.chains.door import check_count, check_objects, sample_rows
+from masgrad.data.arrays import as_number
+from masgrad.errors import InputError
+from masgrad.kernels.landscape import landscape
+from masgrad.kernels.methods import sgd
+from masgrad.models.model import Model
+from masgrad.precision import float64
+from masgrad.theory.planning import (
+    ConvexPlan,
+    NonConvexPlan,
+    Plan,
+    plan_convex,
+    plan_nonconvex,
+)
+from masgrad.types import Array, Rows
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+def convex_within(
+    rows: int, alpha: float, gamma: float, gap: float, dim: int, v_max: float
+) -> ConvexPlan:
+    """The most accurate plan of the strongly convex theorem that draws at most `rows` rows.
+
+    Example:
+        >>> import masgrad as mg
+        >>> plan = mg.theory.convex_within(100_000, 0.5, 2.0, gap=1.0, dim=4, v_max=1.5)
+        >>> plan.samples <= 100_000, round(plan.epsilon, 4)
+        (True, 0.0105)
+    """
+    return _within(rows, gap, lambda e: plan_convex(alpha, gamma, gap, e, dim, v_max))
+
+
+def nonconvex_within(
+    rows: int, gamma: float, gap: float, delta: float, dim: int, v_max: float
+) -> NonConvexPlan:
+    """The most accurate plan of the non-convex theorem that draws at most `rows` rows.
+
+    Example:
+        >>> import masgrad as mg
+        >>> plan = mg.theory.nonconvex_within(100_000, 2.0, gap=1.0, delta=0.5, dim=4, v_max=2.0)
+        >>> plan.samples <= 100_000, round(plan.epsilon, 2)
+        (True, 0.25)
+    """
+    return _within(rows, gap, lambda e: plan_nonconvex(gamma, gap, e, delta, dim, v_max))
+
+
+def _within(rows: int, gap: float, plan: Callable[[float], AnyPlan]) -> AnyPlan:
+    """Bisection on log epsilon: the rows of a plan fall as epsilon grows."""
+    rows, gap = check_count("rows", rows), as_number("gap", gap)
+    if gap <= 0:
+        raise InputError(f"gap={gap:g}: there is nothing to gain; start away from the optimum")
+    low, high = math.log(gap) - 80.0, math.log(gap)
+    while plan(math.exp(high)).samples > rows:
+        high += 1.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if plan(math.exp(middle)).samples > rows else (low, middle)
+    best = plan(math.exp(high))
+    if not best.steps:
+        raise InputError(
+            f"rows={rows}: too few for one step of a plan, whose batch takes {best.batch_size} "
+            "already for an epsilon of twice the gap; start closer, or find more rows"
+        )
+    return best
+
+
+@dataclass(frozen=True)
+class RowsNeeded:
+    """Rows with which each coordinate's interval has the wanted half-width.
+
+    Args:
+        per_coordinate: (p,).
+        half_width: wanted, (p,).
+        level: of the interval.
+    """
+
+    per_coordinate: np.ndarray
+    half_width: np.ndarray
+    level: float
+
+    @property
+    def rows(self) -> int:
+        """Enough for all coordinates."""
+        return int(self.per_coordinate.max())
+
+
+@float64
+def rows_for_width(
+    model: Model, pilot: Rows, theta: Array, half_width: Array, level: float = 0.95
+) -> RowsNeeded:
+    """Rows needed for intervals of a wanted half-width, from the sandwich of a pilot fit.
+
+    Paper: asymptotic normality of the ERM - rows for a wanted width from H^-1 Sigma H^-1 / N
+
+    Args:
+        model: the loss.
+        pilot: the rows of a pilot study (or a `Simulator`, or `LeastSquaresMoments`).
+        theta: the pilot's estimate, (p,).
+        half_width: wanted, one number or one for each coordinate.
+        level: of the interval.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> z = np.array([-1.0, 1.0])  # the variance of z is 1
+        >>> model = mg.CustomLoss(lambda theta, z: ((theta - z) ** 2).sum() / 2, 1)
+        >>> mg.theory.rows_for_width(model, z, [0.0], 0.1).rows  # (1.96 / 0.1)^2
+        385
+    """
+    check_objects(sgd(1.0), model)
+    rows = sample_rows(model, pilot)
+    if not 0 < as_number("level", level) < 1:
+        raise InputError(f"level={level}; a probability between 0 and 1 is needed")
+    m = landscape(model, pilot)(model.theta(theta, rows))
+    width = np.broadcast_to(np.asarray(half_width, float), m.mean.shape)
+    if not (np.isfinite(width).all() and (width > 0).all()):
+        raise InputError(f"half_width={half_width}; positive numbers are needed")
+    quantile = norm.ppf((1 + level) / 2)
+    return RowsNeeded(
+        np.ceil((quantile / width) ** 2 * np.diag(m.sandwich)).astype(int), width, float(level)
+    )
