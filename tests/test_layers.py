@@ -15,7 +15,7 @@ LAYERS = [
     ["kernels"],
     ["chains"],
     ["theory", "inference"],
-    ["plots"],
+    ["plots", "planner"],
     ["paper"],
     ["cli"],
 ]

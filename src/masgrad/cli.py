@@ -15,7 +15,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPERIMENTS = ("logistic", "rotation")
+EXPERIMENTS = ("logistic", "rotation", "rates", "landscape")
 
 
 def _version(show: bool) -> None:
@@ -35,7 +35,7 @@ def options(
 
 @app.command(epilog="Example: masgrad paper logistic --out figures --seed 1")
 def paper(
-    experiment: Annotated[str, typer.Argument(help="Which experiment: logistic, or rotation.")],
+    experiment: Annotated[str, typer.Argument(help=f"Which experiment: {', '.join(EXPERIMENTS)}.")],
     out: Annotated[Path, typer.Option(help="Directory for NAME.png.")] = Path("paper"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer steps.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the chains.")] = 0,
@@ -46,8 +46,60 @@ def paper(
     _cache_compilations()
     from masgrad.paper import report
 
-    {"logistic": report.report_logistic, "rotation": report.report_rotation}[experiment](
-        out, quick, seed
+    getattr(report, f"report_{experiment}")(out, quick, seed)
+
+
+@app.command(
+    epilog="Examples: masgrad plan survey.csv --response y --model logistic --epsilon 0.01; "
+    "masgrad plan --alpha 0.5 --gamma 2 --gap 1 --dim 4 --v-max 1.5 --epsilon 0.1"
+)
+def plan(
+    data: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet file; without one, give the constants.")
+    ] = None,
+    response: Annotated[str | None, typer.Option(help="The file's column y.")] = None,
+    model: Annotated[str, typer.Option(help="linear, logistic or poisson.")] = "linear",
+    columns: Annotated[
+        str | None, typer.Option(help="Columns x, separated by commas; all others unless given.")
+    ] = None,
+    intercept: Annotated[bool, typer.Option(help="Add a constant column.")] = True,
+    radius: Annotated[
+        float | None, typer.Option(help="Take a ball around the optimum as the region.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Wanted accuracy.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Wanted closeness to the diffusion: a non-convex plan too.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Rows to spend; without --epsilon the file's own number.")
+    ] = None,
+    half_width: Annotated[
+        float | None, typer.Option(help="Also: rows needed for intervals of this half-width.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of those intervals.")] = 0.95,
+    alpha: Annotated[float | None, typer.Option(help="Without a file: alpha.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Without a file: gamma.")] = None,
+    gap: Annotated[float | None, typer.Option(help="Without a file: L(start) - min L.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Without a file: number of parameters.")] = None,
+    v_max: Annotated[float | None, typer.Option(help="Without a file: max ||V||.")] = None,
+) -> None:
+    """How many steps and rows the theorems ask for: T, n, eta, beta as a table."""
+    constants = (alpha, gamma, gap, dim, v_max)
+    if data is None:
+        from masgrad.planner import plan_constants
+
+        plan_constants(*constants, epsilon, delta, rows)
+        return
+    if response is None:
+        raise typer.BadParameter("a file needs --response, the name of its column y")
+    if any(c is not None for c in constants):
+        raise typer.BadParameter("give a file, or --alpha, --gamma, ... without one")
+    _cache_compilations()
+    from masgrad.planner import plan_file
+
+    wanted = [c.strip() for c in columns.split(",")] if columns else None
+    plan_file(
+        data, response, model, wanted, intercept, radius, epsilon, delta, rows, half_width, level
     )
 
 

@@ -69,6 +69,6 @@ def double_well(depth: float) -> Landscape:
 
 
 def bowl(curvature: Array, root: Array | None = None) -> Landscape:
-    """U = theta' C theta / 2 with a constant V: SGD's diffusion is an Ornstein-Uhlenbeck process."""
+    """U = theta' C theta / 2 with a constant V: SGD's diffusion is Ornstein-Uhlenbeck."""
     C = np.asarray(curvature, float)
     return tilted(lambda theta: theta @ C @ theta / 2, len(C), root)

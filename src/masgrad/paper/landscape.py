@@ -138,9 +138,7 @@ def exit_times(batches: np.ndarray, chains: int, seed: int = 0) -> Exits:
     """
     betas = 2 * np.asarray(batches) / ETA
     exact = np.array([first_passage(beta) for beta in betas])
-    found = [
-        _simulated(int(n), time, chains, seed) for n, time in zip(batches, exact, strict=True)
-    ]
+    found = [_simulated(int(n), time, chains, seed) for n, time in zip(batches, exact, strict=True)]
     mean, error = (np.array(x) for x in zip(*found, strict=True))
     return Exits(betas, mean, error, exact)
 

@@ -28,7 +28,7 @@ from masgrad.theory.rates import ClosenessRate, Power, closeness_rate
 
 N, P, ACCURACY = 2000, 4, 1e-4
 FAR = 30.0
-"""Distance of the far start in every parameter: many noise standard deviations in the steep ones."""
+"""Distance of the far start in every parameter: many standard deviations in the steep ones."""
 RECORDS = 5000
 TIME, BATCH, START = 2.0, 25, 1.0
 

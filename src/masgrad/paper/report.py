@@ -9,8 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from masgrad.paper import rotation
+from masgrad.paper import landscape, rotation
+from masgrad.paper.landscape_plot import plot_landscape
 from masgrad.paper.logistic import BATCH, CHAINS, ETA, Experiment, N, logistic_experiment
+from masgrad.paper.rates import RatesExperiment, rates_experiment
+from masgrad.paper.rates_plot import plot_rates
 from masgrad.paper.rotation_plot import plot_rotation
 from masgrad.plots import plot_processes
 
@@ -35,6 +38,27 @@ def report_rotation(out: Path, quick: bool, seed: int) -> None:
         plot_rotation(result, path)
         advance()
     _show(path, _rotations(result), _slowed(result, steps))
+
+
+def report_rates(out: Path, quick: bool, seed: int) -> None:
+    """Measure the theory's rates; write `rates.png`; print tables."""
+    path = _figure(out, "rates")
+    with _progress("rates", 8) as advance:
+        result = rates_experiment(seed, quick, lambda name: advance())
+        plot_rates(result, path)
+        advance()
+    _show(path, _slopes(result))
+
+
+def report_landscape(out: Path, quick: bool, seed: int) -> None:
+    """Sample the known laws and exit times; write `landscape.png`; print a table."""
+    path = _figure(out, "landscape")
+    with _progress("laws and exit times", 4) as advance:
+        result = landscape.landscape_experiment(seed, quick, lambda name: advance())
+        advance()
+        plot_landscape(result, path)
+        advance()
+    _show(path, _exit_times(result.exits))
 
 
 @contextmanager
@@ -111,4 +135,37 @@ def _slowed(result: rotation.RotationExperiment, steps: int) -> Table:
     for (root, ridge), trace in result.chains.items():
         error = trace.distance(result.optimum).mean(0)
         table.add_row(root, f"{ridge:.0e}", *(f"{error[t]:.3f}" for t in marks))
+    return table
+
+
+def _slopes(result: RatesExperiment) -> Table:
+    """Measured powers beside those of the theorems."""
+    table = Table(title="Slopes on logarithmic axes")
+    for column in ("what", "against", "measured", "theory"):
+        table.add_column(column, justify="left" if column in ("what", "against") else "right")
+    for name, it in result.iterations.items():
+        theory = "1" if name.startswith("gradient") else "flatter" if "far" in name else "1/2"
+        table.add_row(f"steps, {name}", "kappa(H)", f"{it.slope:.3f}", theory)
+    close = result.closeness
+    for name, power in (("KS", close.ks_power), ("W2 / sd", close.w2_power)):
+        table.add_row(f"{name}, chain to diffusion", "T / n", f"{power.slope:.3f}", "1/2")
+    for name, d in result.discretisation.items():
+        worst = (d.distances / d.bounds).max()
+        what = f"W2 to continuous time, {name} (at most {worst:.2f} of the bound)"
+        table.add_row(what, "eta", f"{d.slope:.3f}", "1")
+    return table
+
+
+def _exit_times(exits: landscape.Exits) -> Table:
+    """Simulated and exact exit times, and the slopes of their logarithms in beta."""
+    table = Table(title="Mean exit time from a basin of a double well (t = k eta)")
+    table.caption = (
+        f"slope of the log in beta: {exits.slope:.4f} simulated, {exits.exact_slope:.4f} by the "
+        f"integral, {landscape.DEPTH} = the basin's depth in the limit"
+    )
+    for column in ("beta", "simulated", "standard error", "integral"):
+        table.add_column(column, justify="right")
+    rows = zip(exits.beta, exits.simulated, exits.standard_error, exits.exact, strict=True)
+    for beta, mean, error, exact in rows:
+        table.add_row(f"{beta:g}", f"{mean:.0f}", f"{error:.0f}", f"{exact:.0f}")
     return table

@@ -2,13 +2,10 @@
 
     alpha, gamma = smallest and largest eigenvalue of V(w)^-1/2 H(v) V(w)^-1/2 over pairs (v, w)
 
-V(w) is factored once a point. Over all pairs of an array of points the search is exact but seldom
-exhaustive: tr(V(w)^-1 H(v)) bounds the largest eigenvalue of a pair and 1 / tr(V(w) H(v)^-1) the
-smallest, both for all pairs in one matrix product, and pairs are visited in the order of those
-bounds until none can beat the best.
+V(w) is factored once a point; the search over all pairs is exact and seldom visits all of them
+(`pairs`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +21,9 @@ from masgrad.kernels.landscape import landscape
 from masgrad.kernels.methods import sgd
 from masgrad.models.model import Model
 from masgrad.precision import float64
+from masgrad.theory.pairs import Found, largest, power, top
 from masgrad.theory.regions import Segments, as_points
 from masgrad.types import Array, Rows
-
-CHUNK_NUMBERS = 2**18
-"""Numbers in the matrices of the pairs whose eigenvalues are taken at a time."""
 
 
 @dataclass(frozen=True)
@@ -185,21 +180,26 @@ def from_matrices(
     values, vectors = np.linalg.eigh(covs)
     values = values + ridge
     _check_regular(values)
-    powers = {s: (vectors * values[:, None] ** s) @ vectors.swapaxes(1, 2) for s in (-0.25, 0.5)}
-    curvature, axes = np.linalg.eigh(hessians)
-    highest, lowest = _extremes(powers, hessians, curvature, axes, partner)
-    gamma = highest[0]
-    alpha = lowest[0] if abs(lowest[0]) > FLOOR * abs(gamma) else 0.0
-    low, high = int(curvature[:, 0].argmin()), int(curvature[:, -1].argmax())
-    flat = curvature[low, 0] if abs(curvature[low, 0]) > FLOOR * curvature[high, -1] else 0.0
+    V = np.sqrt(values), vectors
+    curvature = np.linalg.eigvalsh(hessians)
+    steep, flat = int(curvature[:, -1].argmax()), int(curvature[:, 0].argmin())
+    definite = bool((curvature[:, 0] > FLOOR * curvature[steep, -1]).all())
+    if partner is None:
+        highest, lowest = _over_all_pairs(V, hessians, definite)
+    else:
+        highest, lowest = _over_partners(V, hessians, partner)
     return Conditioning(
-        Extremum(float(alpha), along[lowest[2]], at[lowest[1]]),
-        Extremum(float(gamma), along[highest[2]], at[highest[1]]),
-        Extremum(float(flat), along[low]),
-        Extremum(float(curvature[high, -1]), along[high]),
+        Extremum(_unless_rounding(lowest.value, highest.value), along[lowest.v], at[lowest.w]),
+        Extremum(float(highest.value), along[highest.v], at[highest.w]),
+        Extremum(_unless_rounding(curvature[flat, 0], curvature[steep, -1]), along[flat]),
+        Extremum(float(curvature[steep, -1]), along[steep]),
         float(np.sqrt(values[:, -1].max())),
         len(covs) * len(hessians) if partner is None else len(hessians),
     )
+
+
+def _unless_rounding(low: float, high: float) -> float:
+    return float(low) if abs(low) > FLOOR * abs(high) else 0.0
 
 
 def _check_regular(values: np.ndarray) -> None:
@@ -214,60 +214,19 @@ def _check_regular(values: np.ndarray) -> None:
         )
 
 
-Found = tuple[float, int, int]
-"""A value and the numbers of its w and v."""
+def _over_all_pairs(V, hessians: np.ndarray, definite: bool) -> tuple[Found, Found]:
+    """The smallest eigenvalue is the largest of the inverses, or of -H where H is not definite."""
+    inverse = 1.0 / V[0], V[1]
+    highest = largest(inverse, hessians)
+    if definite:
+        found = largest(V, np.linalg.inv(hessians))
+        return highest, Found(1.0 / found.value, found.w, found.v)
+    found = largest(inverse, -hessians)
+    return highest, Found(-found.value, found.w, found.v)
 
 
-def _extremes(powers, hessians, curvature, axes, partner) -> tuple[Found, Found]:
-    """Largest and smallest eigenvalue over the pairs, and where."""
-    half, root = powers[-0.25], powers[0.5]
-
-    def ends(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        values = np.linalg.eigvalsh(half[i] @ hessians[j] @ half[i])
-        return values[:, [0, -1]]
-
-    if partner is not None:
-        every = [(partner[c], c) for c in _chunks(np.arange(len(hessians)), len(half[0]))]
-        values = np.concatenate([ends(i, j) for i, j in every])
-        low, high = int(values[:, 0].argmin()), int(values[:, 1].argmax())
-        return (values[high, 1], partner[high], high), (values[low, 0], partner[low], low)
-    upwards = _spectral_part(curvature, axes, lambda c: np.maximum(c, 0.0))
-    inverse = half @ half
-    highest = _search(_traces(inverse, upwards), lambda i, j: ends(i, j)[:, 1], len(half[0]))
-    if (curvature[:, 0] > FLOOR * curvature.max()).all():
-        inverted = _spectral_part(curvature, axes, lambda c: 1.0 / c)
-        bounds = _traces(root, inverted)
-        value, i, j = _search(bounds, lambda i, j: 1.0 / ends(i, j)[:, 0], len(half[0]))
-        return highest, (1.0 / value, i, j)
-    downwards = _spectral_part(curvature, axes, lambda c: np.maximum(-c, 0.0))
-    value, i, j = _search(_traces(inverse, downwards), lambda i, j: -ends(i, j)[:, 0], len(half[0]))
-    return highest, (-value, i, j)
-
-
-def _spectral_part(values: np.ndarray, vectors: np.ndarray, function) -> np.ndarray:
-    return (vectors * function(values)[:, None]) @ vectors.swapaxes(1, 2)
-
-
-def _traces(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """tr(A_i B_j) for all pairs of symmetric matrices, (m, k)."""
-    return A.reshape(len(A), -1) @ B.reshape(len(B), -1).T
-
-
-def _search(bounds: np.ndarray, evaluate: Callable, p: int) -> Found:
-    """The largest value over all pairs, each of which its bound exceeds (to rounding)."""
-    order = np.argsort(-bounds, axis=None)
-    best = (-np.inf, 0, 0)
-    for chunk in _chunks(order, p):
-        if bounds.flat[chunk[0]] * (1 + 1e-9) <= best[0]:
-            break
-        i, j = np.unravel_index(chunk, bounds.shape)
-        values = evaluate(i, j)
-        top = int(values.argmax())
-        if values[top] > best[0]:
-            best = (float(values[top]), int(i[top]), int(j[top]))
-    return best
-
-
-def _chunks(numbers: np.ndarray, p: int) -> list[np.ndarray]:
-    size = max(16, CHUNK_NUMBERS // p**2)
-    return [numbers[s : s + size] for s in range(0, len(numbers), size)]
+def _over_partners(V, hessians: np.ndarray, partner: np.ndarray) -> tuple[Found, Found]:
+    half = power(*V, -0.5)[partner]
+    high, low = top(half, hessians), -top(half, -hessians)
+    i, j = int(high.argmax()), int(low.argmin())
+    return Found(high[i], partner[i], i), Found(low[j], partner[j], j)

@@ -3,9 +3,10 @@
     strongly convex   T = (gamma/alpha) log(2 gap / eps),                  n = 4 p C / (alpha eps)
     non-convex        T = (2 gamma gap + p delta^2) max(C, 1) / eps^2,     n = T / delta^2
 
-with eta = 1/gamma, gap = L(theta_0) - min L, C = max ||V|| and beta = 2n / eta. These are the statements; beside
-them stand the numbers that the proofs support (PAPER.md, Errata 5 and 6). alpha, gamma and C are
-those of a region (`conditioning`), and a plan holds as long as the chain stays in it.
+with eta = 1/gamma, gap = L(theta_0) - min L, C = max ||V|| and beta = 2n / eta. These are the
+statements; beside them stand the numbers that the proofs support (PAPER.md, Errata 5 and 6).
+alpha, gamma and C are those of a region (`conditioning`), and a plan holds as long as the chain
+stays in it.
 """
 
 import math
@@ -58,14 +59,6 @@ class Plan:
     def tv_rate(self) -> float:
         """sqrt(T / n): the rate of Theorem 1, without its constant."""
         return math.sqrt(self.steps / self.batch_size)
-
-    @property
-    def erm_samples(self) -> float:
-        """p / eps: the order of rows with which an ERM is within epsilon of the minimum.
-
-        Paper: sample complexity - p/eps for the ERM beside the n T of a plan
-        """
-        return self.dim / self.epsilon
 
     def bootstrap(self, rows: int) -> "Bootstrap":
         """Whether this chain, on a table of `rows` rows, sits closer to their ERM than noise.
@@ -127,6 +120,14 @@ class ConvexPlan(Plan):
         """
         kept = (1 - self.alpha / self.gamma) ** np.asarray(t, float)
         return kept * self.gap + self.v_max * self.gamma / self.alpha * self.dim / self.beta
+
+    @property
+    def erm_samples(self) -> float:
+        """p / eps: the order of rows with which an ERM is within epsilon of the minimum.
+
+        Paper: sample complexity - p/eps for the ERM beside the n T of a plan
+        """
+        return self.dim / self.epsilon
 
     @property
     def order(self) -> float:

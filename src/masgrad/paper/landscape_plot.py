@@ -1,0 +1,62 @@
+"""The figure of the known laws: Gibbs, Ornstein-Uhlenbeck, and exit times."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Ellipse
+
+from masgrad.paper import landscape
+from masgrad.paper.landscape import LandscapeExperiment
+from masgrad.plots import COLOURS
+
+BLUE, LIGHT, RED, _ = COLOURS.values()
+
+
+def plot_landscape(result: LandscapeExperiment, path: Path) -> None:
+    """Three panels: a histogram, a cloud with its ellipse, exit times against beta."""
+    figure, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
+    _gibbs(axes[0], result.gibbs[:, 0])
+    _ornstein_uhlenbeck(axes[1], result.ornstein_uhlenbeck)
+    _exits(axes[2], result.exits)
+    for ax in axes:
+        ax.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _gibbs(ax: Axes, sample: np.ndarray) -> None:
+    beta = landscape.gibbs_beta()
+    cdf = landscape.gibbs_cdf(landscape.GIBBS_DEPTH, beta)
+    ax.hist(sample, 100, density=True, color=LIGHT, label="diffusion of SGD, V = I")
+    density = np.gradient(cdf, landscape.GRID)
+    ax.plot(landscape.GRID, density, color=RED, label="Gibbs law, exp(-beta L)")
+    ax.set(title=f"Double well, beta = {beta:g}", xlabel="theta", ylabel="density", xlim=(-2, 2))
+
+
+def _ornstein_uhlenbeck(ax: Axes, sample: np.ndarray) -> None:
+    some = sample[:3000]
+    ax.plot(*some.T, ".", ms=2, color=LIGHT, label="diffusion of SGD")
+    values, vectors = np.linalg.eigh(landscape.ornstein_uhlenbeck_cov())
+    angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))
+    width, height = 2 * np.sqrt(5.991 * values[::-1])
+    label = "95 % of N(0, S), C S + S C' = (2/beta) V V'"
+    ax.add_patch(Ellipse((0, 0), width, height, angle=angle, fill=False, color=RED, label=label))
+    ax.set(title="Linear b, constant V", xlabel="theta 1", ylabel="theta 2", aspect="equal")
+
+
+def _exits(ax: Axes, exits: landscape.Exits) -> None:
+    label = f"simulated, 2 standard errors: slope {exits.slope:.4f}"
+    ax.errorbar(
+        exits.beta, exits.simulated, 2 * exits.standard_error, fmt="o", color=BLUE, label=label
+    )
+    ax.plot(exits.beta, exits.exact, color=RED, label=f"integral: slope {exits.exact_slope:.4f}")
+    kramers = np.exp(landscape.DEPTH * (exits.beta - exits.beta[0])) * exits.exact[0]
+    ax.plot(exits.beta, kramers, ":", color="black", label=f"exp(beta h), h = {landscape.DEPTH}")
+    ax.set(
+        yscale="log",
+        title="Leaving a basin of depth h",
+        xlabel="beta = 2n / eta",
+        ylabel="mean exit time t = k eta",
+    )
