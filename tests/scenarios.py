@@ -5,10 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 
 import masgrad as mg
+from masgrad.paper.fields import gaussian_design as gaussian_design
 
 
 def sigmoid(t):
     return 1 / (1 + np.exp(-t))
+
+
+def root(S):
+    """The symmetric root of a covariance."""
+    values, vectors = np.linalg.eigh(np.asarray(S))
+    return (vectors * np.sqrt(values)) @ vectors.T
 
 
 def regression(rng, family="gaussian", N=300, p=4, misspecified=False):
@@ -76,26 +83,6 @@ def coin(key, n):
 def unit_moments(theta):
     """b and Sigma of `mean_model(1)` under any law with mean 0 and variance 1."""
     return theta, jnp.eye(1)
-
-
-def gaussian_design(theta_star, sigma=1.0):
-    """Linear regression with x ~ N(0, I): simulator with b and Sigma in closed form.
-
-    With d = theta - theta*: b = d, Sigma = (|d|^2 + sigma^2) I + d d'.
-    """
-    theta_star = np.asarray(theta_star, float)
-    p = len(theta_star)
-
-    def sample(key, n):
-        kx, ke = jax.random.split(key)
-        X = jax.random.normal(kx, (n, p))
-        return X, X @ theta_star + sigma * jax.random.normal(ke, (n,))
-
-    def moments(theta):
-        d = theta - theta_star
-        return d, (d @ d + sigma**2) * jnp.eye(p) + jnp.outer(d, d)
-
-    return mg.Simulator(sample, moments)
 
 
 KERNELS = {

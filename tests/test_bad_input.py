@@ -70,7 +70,7 @@ CASES = {
     "endless deterministic": (
         lambda g: {
             "model": mg.Linear(),
-            "data": scenarios.gaussian_design(np.zeros(4)),
+            "data": scenarios.gaussian_design(np.zeros(4)).data,
             "batch_size": None,
         },
         "no end",
@@ -195,7 +195,7 @@ def test_objects_of_the_wrong_kind(good, change):
         lambda: mg.GaussianMixture(0, 1.0),
         lambda: mg.GaussianMixture(2.5, 1.0),
         lambda: mg.CustomLoss(lambda t, z: 0.0, "3"),
-        lambda: mg.moments(mg.Linear(), [0.0], scenarios.gaussian_design([0.0])),
+        lambda: mg.moments(mg.Linear(), [0.0], scenarios.gaussian_design([0.0]).data),
         lambda: mg.GaussianMixture(2, 0.0),
         lambda: mg.ReluNetwork(0, 2),
         lambda: mg.TraceRegression(2, 0),

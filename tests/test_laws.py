@@ -57,6 +57,7 @@ def test_the_iterates_covariance_is_the_stationary_law(logistic, seed, kind):
     assert abs(cross) < norm.isf(alpha() / 2) * slack
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
 def test_the_error_of_the_stationary_law_is_of_order_eta_over_n(logistic, seed):
     """Diffusions at small n: the relative error of the covariance falls like 1/n."""
@@ -173,7 +174,7 @@ def test_universality_of_the_limit(seed, law):
 @pytest.mark.statistical(1)
 def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
     """Gaussian design, far start, two steps: the KS distance of two samples falls like n^-1/2."""
-    data, K, ns = scenarios.gaussian_design([1.0, -1.0]), 100_000, [4, 16, 64]
+    data, K, ns = scenarios.gaussian_design([1.0, -1.0]).data, 100_000, [4, 16, 64]
     model, start, kernel = mg.Linear(), np.array([4.0, 2.0]), mg.masgrad(0.5)
     distances = []
     for n in ns:
@@ -190,7 +191,7 @@ def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
 @pytest.mark.statistical(1)
 def test_diffusion_moments_from_reference_rows_match_closed_form(seed):
     """A simulator without `moments` estimates them from reference rows."""
-    known = scenarios.gaussian_design([1.0, -1.0])
+    known = scenarios.gaussian_design([1.0, -1.0]).data
     estimated = mg.Simulator(known.sample, reference=50_000)
     args = (mg.Linear(), [2.0, 2.0], 10, 50, 5, seed)
     paths = [
@@ -215,12 +216,12 @@ def test_distances_and_their_baseline(rng):
 
 @pytest.mark.statistical(8)
 def test_on_a_table_the_paper_setting_is_close_in_ks_and_w2(seed):
-    """The logistic experiment with 5000 chains, beside two copies of the diffusion.
+    """The logistic experiment with 2500 chains, beside two copies of the diffusion.
 
     At n = 25 the laws do differ a little: the bound is 0.06 above what sampling alone gives, and
     the copies stay within that. TV would be 1 on a table, and is not claimed.
     """
-    data, model, chains = logistic_rows(), mg.Logistic(), 5000
+    data, model, chains = logistic_rows(), mg.Logistic(), 2500
     theta0 = np.zeros(4)
     for kernel in (mg.masgrad(0.2), mg.sgd(0.2)):
         runs = [

@@ -10,9 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import masgrad as mg
+from masgrad import cli
 
 ROOT = Path(__file__).parent.parent
 
@@ -84,6 +88,66 @@ def test_command_line(tmp_path):
     done = masgrad("paper", "rotation", *out)
     assert done.returncode == 0 and "descent" in done.stdout, done.stderr
     assert (tmp_path / "new" / "rotation.png").stat().st_size > 20_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name, words", [("rates", "gradient descent"), ("landscape", "integral")])
+def test_the_theorys_experiments_run(tmp_path, name, words):
+    done = masgrad("paper", name, "--quick", "--out", str(tmp_path))
+    assert done.returncode == 0 and words in done.stdout, done.stderr
+    assert (tmp_path / f"{name}.png").stat().st_size > 20_000
+
+
+CONSTANTS = ("--gamma", "2", "--gap", "1", "--dim", "4", "--v-max", "1.5", "--epsilon", "0.1")
+
+
+def test_plan_prints_a_table(tmp_path):
+    """From constants, and from a file: what the library says for the same rows."""
+    done = masgrad("plan", "--alpha", "0.5", *CONSTANTS, "--delta", "0.3")
+    assert done.returncode == 0, done.stderr
+    for number in ("12", "480", "1920", "5,760", "654", "681"):
+        assert number in done.stdout
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
+    table["y"] = rng.poisson(np.exp(0.3 * table["a"]))
+    table.to_parquet(tmp_path / "rows.parquet")
+    wanted = ("--response", "y", "--model", "poisson", "--epsilon", "0.05", "--half-width", "0.02")
+    done = masgrad("plan", str(tmp_path / "rows.parquet"), *wanted)
+    assert done.returncode == 0, done.stderr
+    X = np.column_stack([np.ones(300), table[["a", "b"]]])
+    s = mg.theory.survey(mg.Poisson(), (X, table["y"]))
+    plan = s.plan_convex(0.05)
+    needed = mg.theory.rows_for_width(mg.Poisson(), (X, table["y"]), s.optimum, 0.02)
+    for number in (plan.steps, plan.batch_size, plan.samples, needed.rows):
+        assert f"{number:,}" in done.stdout
+    assert "Intercept" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (("--alpha", "0", *CONSTANTS), "strongly convex"),
+        (("--alpha", "0.5", *CONSTANTS[2:]), "--gamma"),
+        (CONSTANTS, "--delta"),
+        (("none.csv", "--response", "y"), "none.csv"),
+        (("none.csv",), "--response"),
+        (("rows.txt", "--response", "y"), ".parquet"),
+        (("rows.csv", "--response", "z"), "no column 'z'"),
+        (("rows.csv", "--response", "y"), "'name' is not numeric"),
+        (("rows.csv", "--response", "y", "--columns", "x"), "'x' has no value at row 1"),
+        (("broken.csv", "--response", "y"), "broken.csv"),
+        (("rows.csv", "--response", "y", "--model", "probit"), "probit"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why(tmp_path, monkeypatch, args, words):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("x,name,y\n1,a,2\n,b,3\n")
+    Path("rows.txt").write_text("")
+    Path("broken.csv").write_text("")
+    done = CliRunner().invoke(cli.app, ["plan", *args])
+    assert done.exit_code != 0
+    said = done.output + str(done.exception)
+    assert words in said
 
 
 def test_command_line_errors_are_messages(tmp_path):

@@ -6,7 +6,7 @@ another N of the same capacity does not compile again. Padding repeats a real ro
 0: a loss that is finite on the data stays finite on the padding.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -66,7 +66,7 @@ def as_regression(data: Any) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"a regression needs data=(X, y), a pair of arrays, got {type(data).__name__}"
         )
-    if any(hasattr(part, "keys") and not hasattr(part, "columns") for part in data):
+    if any(isinstance(part, Mapping) for part in data):
         raise InputTypeError("X and y must be arrays, not dictionaries")
     X, y = as_rows(tuple(data), ("X", "y"))
     if y.ndim != 1:

@@ -38,6 +38,7 @@ def as_design(
             raise InputTypeError(
                 f"column {name!r} is not numeric ({table[name].dtype}); leave it out, or encode it"
             )
+    for name in (response, *names):
         missing = np.asarray(table[name].isna())
         if missing.any():
             raise InputError(

@@ -131,7 +131,8 @@ def _carry(
     state, S = kernel.init(jnp.asarray(theta)), jnp.zeros((d, d))
     with Progress(steps) as bar:
         for done in range(0, steps, CHUNK):
-            state, S = _advance(kernel, field, state, S, min(CHUNK, steps - done))
+            count = np.asarray(min(CHUNK, steps - done))
+            state, S = _advance(kernel, field, state, S, count)
             jax.block_until_ready(S)
             bar.update(done)
     return np.asarray(state.theta[:, 0]), np.asarray(S[:p, :p])

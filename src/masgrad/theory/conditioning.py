@@ -214,7 +214,9 @@ def _check_regular(values: np.ndarray) -> None:
         )
 
 
-def _over_all_pairs(V, hessians: np.ndarray, definite: bool) -> tuple[Found, Found]:
+def _over_all_pairs(
+    V: tuple[np.ndarray, np.ndarray], hessians: np.ndarray, definite: bool
+) -> tuple[Found, Found]:
     """The smallest eigenvalue is the largest of the inverses, or of -H where H is not definite."""
     inverse = 1.0 / V[0], V[1]
     highest = largest(inverse, hessians)
@@ -225,7 +227,9 @@ def _over_all_pairs(V, hessians: np.ndarray, definite: bool) -> tuple[Found, Fou
     return highest, Found(-found.value, found.w, found.v)
 
 
-def _over_partners(V, hessians: np.ndarray, partner: np.ndarray) -> tuple[Found, Found]:
+def _over_partners(
+    V: tuple[np.ndarray, np.ndarray], hessians: np.ndarray, partner: np.ndarray
+) -> tuple[Found, Found]:
     half = power(*V, -0.5)[partner]
     high, low = top(half, hessians), -top(half, -hessians)
     i, j = int(high.argmax()), int(low.argmin())

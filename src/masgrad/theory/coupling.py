@@ -85,12 +85,12 @@ def coupled(
     substeps = door.check_count("substeps", substeps, 2)
     chains, seed = door.check_count("chains", chains), door.check_seed(seed)
     theta = jnp.asarray(door.starts(model, theta0, door.sample_rows(model, data), chains))
-    fine = dataclasses.replace(kernel, step_size=float(kernel.step_size) / substeps)
+    fine = dataclasses.replace(kernel, step_size=np.asarray(kernel.step_size) / substeps)
     states = kernel.init(theta), fine.init(theta)
     with Progress(steps) as bar:
         for k in range(steps):
             key = jax.random.fold_in(jax.random.key(seed), k)
-            states = _advance(kernel, fine, field, states, key, n, substeps)
+            states = _advance(kernel, fine, field, states, key, np.asarray(n), substeps)
             jax.block_until_ready(states[1].theta)
             bar.update(k)
     return Coupled(*(np.asarray(s.theta.T) for s in states))

@@ -1,0 +1,158 @@
+"""The Gaussian approximation of an iterate on its way."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import masgrad as mg
+import scenarios
+from conftest import alpha
+from masgrad.kernels.stability import minimise
+from masgrad.paper.fields import bowl
+
+START = np.array([2.5, -2.0])
+
+
+def design(rng):
+    return rng.normal(size=(400, 2)) @ np.array([[1.0, 0.3], [0.0, 0.8]])
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """Correlated columns, a misspecified mean, and residuals that grow with the distance."""
+    rng = np.random.default_rng(5)
+    X = design(rng)
+    return mg.Linear(), (X, X[:, 0] + np.sin(2 * X[:, 1]) + 0.5 * rng.normal(size=400))
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    rng = np.random.default_rng(5)
+    X = design(rng)
+    y = (rng.random(400) < scenarios.sigmoid(X[:, 0] + np.sin(2 * X[:, 1]))).astype(float)
+    return mg.Logistic(), (X, y)
+
+
+def test_a_linear_recursion_is_exact():
+    """b = C theta and V constant: mean and covariance of the autoregression written out."""
+    C, V = np.array([[1.0, 0.4], [0.4, 0.5]]), np.array([[1.0, 0.3], [0.3, 0.5]])
+    model, data = bowl(C, V)
+    start, n, eta = np.array([1.0, -2.0]), 4, 0.3
+    for kernel, A in ((mg.sgd(eta), np.eye(2)), (mg.masgrad(eta), np.linalg.inv(V))):
+        mean, S = start, np.zeros((2, 2))
+        for _ in range(7):
+            keep = np.eye(2) - eta * A @ C
+            mean = keep @ mean
+            S = keep @ S @ keep.T + eta**2 / n * A @ V @ V.T @ A.T
+        law = mg.iterate_law(model, data, start, kernel, 7, n)
+        np.testing.assert_allclose(law.mean, mean, rtol=1e-10)
+        np.testing.assert_allclose(law.cov, S, rtol=1e-7, atol=1e-12)
+        assert law.target == "iterate" and "approximation" in law.note
+
+
+def test_schedules_enter_step_by_step():
+    """eta_t = 0.5 / (1 + t) on b = theta, V = 1."""
+    model, data = bowl([[1.0]])
+    mean, variance = 3.0, 0.0
+    for t in range(6):
+        eta = 0.5 / (1 + t)
+        mean, variance = (1 - eta) * mean, (1 - eta) ** 2 * variance + eta**2 / 10
+    law = mg.iterate_law(model, data, [3.0], mg.sgd(lambda t: 0.5 / (1.0 + t)), 6, 10)
+    np.testing.assert_allclose([law.mean[0], law.cov[0, 0]], [mean, variance], rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["sgd", "masgrad", "diagonal", "natural", "running"])
+def test_it_ends_at_the_stationary_law(logistic, name):
+    model, data = logistic
+    eta = 0.5 if name == "sgd" else 0.3
+    kernel = {
+        "sgd": mg.sgd(eta),
+        "masgrad": mg.masgrad(eta),
+        "diagonal": mg.masgrad(eta, root="diagonal"),
+        "natural": mg.natural_gradient(eta),
+        "running": mg.masgrad(eta, "running"),
+    }[name]
+    law = mg.iterate_law(model, data, np.zeros(2), kernel, 800, 50)
+    optimum = minimise(model, data)
+    limit = mg.stationary_law(model, data, optimum, kernel, 50)
+    np.testing.assert_allclose(law.mean, optimum, atol=1e-4)
+    np.testing.assert_allclose(law.cov, limit.cov, rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.statistical(2)
+@pytest.mark.parametrize("kind", ["sgd", "masgrad", "diff_masgrad", "natural", "adagrad"])
+def test_a_far_start_on_the_way(linear, seed, kind):
+    """Chains at step 6: a chi-squared sum over chains, with 2 % for what the law leaves out."""
+    model, data = linear
+    kernel = {"sgd": mg.sgd(0.3), "natural": mg.natural_gradient(0.2), "adagrad": mg.adagrad(0.5)}
+    kernel = kernel.get(kind, mg.masgrad(0.5))
+    n, steps, chains = 2000, 6, 4000
+    law = mg.iterate_law(model, data, START, kernel, steps, n)
+    run = kernel if kind in ("sgd", "masgrad") else mg.diffusion(kernel)
+    tr = mg.run(run, model, data, START, steps, n, chains, seed + 3, thin=steps)
+    whitened = np.linalg.solve(np.linalg.cholesky(law.cov), (tr.final - law.mean).T)
+    total = (whitened**2).sum()
+    assert total < chi2.isf(alpha() / 2, 2 * chains) * 1.02
+    assert total > chi2.ppf(alpha() / 2, 2 * chains) / 1.02
+
+
+def test_dv_matters_on_the_way(linear):
+    """The same recursion with V^-1 H for the Jacobian is far off, beyond what the test allows."""
+    model, data = linear
+    eta, n, theta, S = 0.5, 2000, START, np.zeros((2, 2))
+    for _ in range(6):
+        m = mg.moments(model, theta, data)
+        A = np.linalg.inv(scenarios.root(m.cov))
+        keep = np.eye(2) - eta * A @ m.hessian
+        theta, S = theta - eta * A @ m.mean, keep @ S @ keep.T + eta**2 / n * np.eye(2)
+    law = mg.iterate_law(model, data, START, mg.masgrad(eta), 6, n)
+    np.testing.assert_allclose(law.mean, theta, rtol=1e-8)
+    assert np.abs(np.linalg.eigvals(np.linalg.solve(law.cov, S)) - 1).max() > 0.5
+
+
+def test_moments_alone_simulators_and_rows_agree(rng):
+    X, y = scenarios.regression(rng)
+    args = (np.ones(4), mg.masgrad(0.3), 9, 20)
+    rows = mg.iterate_law(mg.Linear(), (X, y), *args)
+    kept = mg.iterate_law(mg.Linear(), mg.LeastSquaresMoments(4).update(X, y), *args)
+    np.testing.assert_allclose(kept.mean, rows.mean, rtol=1e-8)
+    np.testing.assert_allclose(kept.cov, rows.cov, rtol=1e-5, atol=1e-12)
+    again = mg.iterate_law(mg.Linear(), (X, y), np.ones(4), mg.diffusion(mg.masgrad(0.3)), 9, 20)
+    np.testing.assert_array_equal(again.cov, rows.cov)
+    start = mg.iterate_law(mg.Linear(), (X, y), np.ones(4), mg.masgrad(0.3), 0, 20)
+    np.testing.assert_array_equal(start.mean, np.ones(4))
+    assert not start.cov.any()
+
+
+def test_columns_of_other_units_do_not_spoil_the_differences(rng):
+    """SGD in rescaled coordinates: theta_j times s_j has the same law, with eta_j divided by s_j^2.
+
+    One parameter in units of 1e-6: differences of a fixed size would see nothing but curvature.
+    """
+    x = rng.normal(size=(200, 1))
+    y = rng.poisson(np.exp(0.5 * x[:, 0])).astype(float)
+    one = mg.iterate_law(mg.Poisson(), (x, y), [1.0], mg.sgd(0.2), 5, 50)
+    big = mg.iterate_law(mg.Poisson(), (1e6 * x, y), [1e-6], mg.sgd(0.2e-12), 5, 50)
+    np.testing.assert_allclose(1e6 * big.mean, one.mean, rtol=1e-9)
+    np.testing.assert_allclose(1e12 * big.cov, one.cov, rtol=1e-6)
+
+
+def test_bad_input(logistic):
+    model, data = logistic
+    with pytest.raises(ValueError, match="batch"):
+        mg.iterate_law(model, data, START, mg.masgrad(0.1, "batch"), 5, 20)
+    with pytest.raises(ValueError, match="diagonal=True"):
+        mg.iterate_law(model, data, START, mg.adagrad(0.1, diagonal=False), 5, 20)
+    with pytest.raises(ValueError, match="smaller step_size"):
+        mg.iterate_law(mg.Poisson(), (data[0], data[1]), START, mg.sgd(1e4), 50, 20)
+    with pytest.raises(TypeError, match="whole number"):
+        mg.iterate_law(model, data, START, mg.sgd(0.1), 5.5, 20)
+    with pytest.raises(ValueError, match="batch_size"):
+        mg.iterate_law(model, data, START, mg.sgd(0.1), 5, 0)
+    with pytest.raises(ValueError, match="theta0 has shape"):
+        mg.iterate_law(model, data, np.zeros(3), mg.sgd(0.1), 5, 20)
+    with pytest.raises(TypeError, match="kernel"):
+        mg.iterate_law(model, data, START, 0.1, 5, 20)
+    wide, running = np.ones((4, 40)) + np.eye(4, 40), mg.masgrad(0.1, "running")
+    with pytest.raises(ValueError, match="1640 numbers"):
+        mg.iterate_law(mg.Linear(), (wide, np.ones(4)), np.zeros(40), running, 5, 9)

@@ -1,0 +1,114 @@
+"""The theory's rates, stationary laws and exit times, measured as `masgrad paper` does."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest, kstwo, norm
+
+import masgrad as mg
+import scenarios
+from conftest import alpha
+from masgrad.paper import landscape
+from masgrad.paper.fields import bowl
+from masgrad.paper.rates import iterations_against_kappa
+from masgrad.theory import closeness_rate
+
+KAPPAS = 10.0 ** np.arange(1, 6)
+
+
+@pytest.mark.parametrize(
+    "model, method, slope",
+    [(mg.Linear(), "gd", 1.0), (mg.Linear(), "masgrad", 0.5), (mg.Logistic(), "masgrad", 0.5)],
+)
+def test_iterations_grow_with_the_condition_number(seed, model, method, slope):
+    """Condition numbers 10 to 1e5, relative error 1e-4, from one standard deviation away."""
+    found = iterations_against_kappa(model, method, KAPPAS, seed)
+    np.testing.assert_allclose(found.kappa, KAPPAS, rtol=0.1)
+    assert abs(found.slope - slope) < 0.03
+
+
+def test_a_far_start_flattens_the_slope(seed):
+    """The walking phase: a number of steps that does not depend on the condition number."""
+    near = iterations_against_kappa(mg.Linear(), "masgrad", KAPPAS[:3], seed)
+    far = iterations_against_kappa(mg.Linear(), "masgrad", KAPPAS[:3], seed, far=True)
+    assert far.steps[0] > 3 * near.steps[0] and far.slope < 0.35 < near.slope
+
+
+@pytest.mark.statistical(1)
+def test_closeness_falls_like_the_root_of_n(seed):
+    """Skewed data after one step, through the public door, with its constant."""
+    data, K = mg.Simulator(scenarios.skewed, scenarios.unit_moments), 50_000
+    model = scenarios.mean_model(1)
+    rate = closeness_rate(mg.masgrad(0.5), model, data, [1.0], 1, [2, 8, 32], K, seed)
+    x = np.log(rate.batch_sizes) - np.log(rate.batch_sizes).mean()
+    error = np.sqrt((x**2 * (0.5 / K) / rate.ks**2).sum()) / (x**2).sum()
+    assert abs(rate.ks_power.slope - 0.5) < norm.isf(alpha() / 2) * error + 0.02
+    assert rate.w2_power.slope == pytest.approx(0.5, abs=0.1)
+    assert np.all(rate.ks_baseline < rate.ks) and np.all(rate.w2_baseline < rate.w2)
+    # Edgeworth: skewness / (6 sqrt(2 pi n)) = 0.133 / sqrt(n)
+    assert rate.ks_constant == pytest.approx(2 / (6 * np.sqrt(2 * np.pi)), abs=0.04)
+    np.testing.assert_array_less(rate.w2, rate.w2_constant / np.sqrt(rate.batch_sizes) * 1.0001)
+    with pytest.raises(ValueError, match="two"):
+        closeness_rate(mg.sgd(0.5), model, data, [1.0], 1, [4], 100)
+
+
+@pytest.mark.statistical(1)
+def test_with_v_the_identity_the_law_is_gibbs(seed):
+    """Double well; 0.005 allows for the step, and beta off by a quarter would be seen."""
+    K = 20_000
+    sample = landscape.gibbs_sample(K, seed)[:, 0]
+    beta = landscape.gibbs_beta()
+
+    def distance(b):
+        cdf = landscape.gibbs_cdf(landscape.GIBBS_DEPTH, b)
+        return kstest(sample, lambda x: np.interp(x, landscape.GRID, cdf)).statistic
+
+    allowed = kstwo.isf(alpha(), K) + 0.005
+    assert distance(beta) < allowed
+    assert distance(beta / 2) > allowed
+
+
+@pytest.mark.statistical(2)
+def test_linear_drift_and_constant_v_give_ornstein_uhlenbeck(seed):
+    """The discretised process has the stationary law exactly; as eta falls, that is Lyapunov's."""
+    K = 20_000
+    model, data = bowl(landscape.CURVATURE, landscape.ROOT)
+    exact = landscape.ornstein_uhlenbeck_cov()
+    coarse, fine = _discrete_cov(0.05), _discrete_cov(0.0005)
+    assert 0.01 < np.abs(coarse / exact - 1).max() < 0.1
+    assert np.abs(100 * fine / exact - 1).max() < 1e-3  # beta is 100 times as large there
+    sample = landscape.ornstein_uhlenbeck_sample(K, seed)
+    total = (np.linalg.solve(np.linalg.cholesky(coarse), sample.T) ** 2).sum()
+    assert chi2.ppf(alpha() / 2, 2 * K) < total < chi2.isf(alpha() / 2, 2 * K)
+    law = mg.iterate_law(model, data, np.zeros(2), mg.sgd(0.05), 1000, landscape.OU_BATCH)
+    np.testing.assert_allclose(law.cov, coarse, rtol=1e-6)
+
+
+def _discrete_cov(eta):
+    """S = (I - eta C) S (I - eta C)' + eta^2 / n V V', summed until nothing is added."""
+    keep = np.eye(2) - eta * landscape.CURVATURE
+    S = eta**2 / landscape.OU_BATCH * landscape.ROOT @ landscape.ROOT.T
+    for _ in range(60):  # doubling
+        S = S + keep @ S @ keep.T
+        keep = keep @ keep
+    return S
+
+
+@pytest.mark.statistical(4)
+def test_exit_times_grow_exponentially_with_the_right_slope(seed):
+    """Eyring and Kramers: against the first-passage integral, and log-linear with slope h."""
+    found = landscape.exit_times(np.array([5, 8, 11]), 400, seed)
+    allowed = norm.isf(alpha() / 2) * found.standard_error / found.exact
+    assert np.all(np.abs(found.simulated / found.exact - 1) < allowed + 0.05)  # 0.05: the step's
+    assert found.exact_slope == pytest.approx(landscape.DEPTH, rel=0.05)
+    errors = found.standard_error / found.simulated
+    x = found.beta - found.beta.mean()
+    slope_error = np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
+    assert abs(found.slope - found.exact_slope) < norm.isf(alpha() / 2) * slope_error
+    assert slope_error < 0.05 * landscape.DEPTH
+
+
+def test_the_first_passage_integral_is_kramers_in_the_limit():
+    """2 pi e^(beta h) / sqrt(U''(-1) |U''(0)|) with U'' = 8 h and -4 h."""
+    beta = 500.0
+    kramers = 2 * np.pi * np.exp(beta * landscape.DEPTH) / (np.sqrt(32) * landscape.DEPTH)
+    assert landscape.first_passage(beta) == pytest.approx(kramers, rel=0.04)

@@ -1,0 +1,248 @@
+"""Plans: the theorems' numbers, their inverses, and simulations that stay below the bounds."""
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy.stats import norm
+
+import masgrad as mg
+import scenarios
+from conftest import alpha as level
+from masgrad.paper.fields import bowl, waves
+from masgrad.theory import (
+    conditioning,
+    convex_within,
+    nonconvex_within,
+    plan_convex,
+    plan_nonconvex,
+    prox_steps,
+    rows_for_width,
+    survey,
+)
+
+CONVEX = {"alpha": 0.5, "gamma": 2.0, "gap": 1.0, "epsilon": 0.1, "dim": 4, "v_max": 1.5}
+NONCONVEX = {"gamma": 2.0, "gap": 1.0, "epsilon": 0.5, "delta": 0.5, "dim": 4, "v_max": 2.0}
+
+
+def test_the_convex_plan_by_hand():
+    """T = 4 log 20 = 11.98, n = 4 * 4 * 1.5 / 0.05 = 480."""
+    plan = plan_convex(**CONVEX)
+    assert (plan.steps, plan.batch_size, plan.step_size) == (12, 480, 0.5)
+    assert (plan.beta, plan.samples, plan.batch_size_proved) == (1920.0, 5760, 120)
+    assert plan.tv_rate == pytest.approx(math.sqrt(12 / 480))
+    assert plan.erm_samples == pytest.approx(40) and plan.order == pytest.approx(40 * math.log(10))
+    # (1 - 1/4)^t + 1.5 * 4 * 4 / 1920
+    np.testing.assert_allclose(plan.risk([0, 2]), [1 + 0.0125, 0.5625 + 0.0125])
+    assert plan.risk(plan.steps) <= plan.epsilon
+    assert any("any step size" in note for note in plan.notes)
+    assert any("last iterate" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.01, 1e-4])
+def test_a_quarter_of_the_batch_suffices(epsilon):
+    """The proof's noise term is p C / (2 n alpha): Erratum 6."""
+    plan = plan_convex(**CONVEX | {"epsilon": epsilon})
+    noise = plan.dim * plan.v_max / (2 * plan.batch_size_proved * plan.alpha)
+    assert 0.9 * epsilon / 2 < noise <= epsilon / 2 * (1 + 1e-9)
+    kept = (1 - plan.alpha / plan.gamma) ** plan.steps
+    assert kept * plan.gap <= epsilon / 2
+
+
+def test_the_nonconvex_plan_by_hand():
+    """T = (4 + 1) * 2 / 0.25 = 40, n = 160; the corrected proof 2 (4 + 2) / 0.25 = 48."""
+    plan = plan_nonconvex(**NONCONVEX)
+    assert (plan.steps, plan.batch_size, plan.steps_proved, plan.batch_size_proved) == (
+        40, 160, 48, 192,
+    )  # fmt: skip
+    assert plan.samples == 6400 and plan.beta == 640.0 and plan.tv_rate == pytest.approx(0.5)
+    assert plan.order == pytest.approx(64.0)
+    small = plan_nonconvex(**NONCONVEX | {"v_max": 0.5})
+    assert (small.steps, small.steps_proved) == (20, 9)  # C < 1 counts as 1 in the statement
+    # C (2 gamma gap / t + C p / n) at t = 40 and n = 160
+    assert plan.gradient(40) == pytest.approx(math.sqrt(2 * (4 / 40 + 8 / 160)))
+    proved = plan_nonconvex(**NONCONVEX | {"epsilon": 0.1})
+    t, n = proved.steps_proved, proved.batch_size_proved
+    assert 2 * (4 / t + 8 / n) <= 0.01 * (1 + 1e-9)
+
+
+def test_prox_steps_by_hand_and_on_a_lasso():
+    """10 log 21 = 30.4; and the proposition's steps suffice with a diagonal V."""
+    assert prox_steps(0.1, 1.0, 0.01, 2.0) == 31
+    H, V = np.diag([1.0, 0.04]), np.array([1.0, 0.2])
+    optimum = np.array([2.0, -3.0])
+    alpha, gamma = 0.2, 1.0
+
+    def loss(w):
+        return (w - optimum) @ H @ (w - optimum) / 2 + 0.05 * np.abs(w).sum()
+
+    best = optimum - np.sign(optimum) * 0.05 / np.diag(H)
+    start, epsilon = np.array([-4.0, 9.0]), 1e-3
+    distance = np.sqrt(V @ (start - best) ** 2)
+    w = start
+    for _ in range(prox_steps(alpha, gamma, epsilon, distance)):
+        w = w - H @ (w - optimum) / (gamma * V)
+        w = np.sign(w) * np.maximum(np.abs(w) - 0.05 / (gamma * V), 0)
+    assert loss(w) - loss(best) <= epsilon
+
+
+def test_whole_numbers_are_not_lost_to_rounding():
+    plan = plan_nonconvex(1.0, 0.5, 0.1, 0.1, 1, 1.0)  # T = 101, n = T / 0.01
+    assert (plan.steps, plan.batch_size) == (101, 10_100)
+    assert plan_convex(**CONVEX | {"gap": 0.0}).steps == 0
+
+
+@pytest.mark.parametrize("rows", [2_000, 10**5, 10**9])
+def test_what_rows_allow(rows):
+    fixed = {k: v for k, v in CONVEX.items() if k != "epsilon"}
+    plan = convex_within(rows, **fixed)
+    assert plan.samples <= rows and plan == plan_convex(**fixed, epsilon=plan.epsilon)
+    assert plan_convex(**fixed, epsilon=plan.epsilon * (1 - 1e-6)).samples > rows
+    fixed = {k: v for k, v in NONCONVEX.items() if k != "epsilon"}
+    other = nonconvex_within(rows, **fixed)
+    assert other.samples <= rows
+    assert plan_nonconvex(**fixed, epsilon=other.epsilon * (1 - 1e-6)).samples > rows
+
+
+def test_the_bootstrap_regime_is_where_the_iterate_is_nearer_than_noise(rng):
+    """Whitened linear regression: the iterate's variance against sandwich / N."""
+    X = scenarios.standardised(rng, 400, 3)
+    y = X.sum(1) + rng.normal(size=400)
+    theta = np.linalg.lstsq(X, y)[0]
+    m = mg.moments(mg.Linear(), theta, (X, y))
+    for n, eta, near in ((40, 0.05, True), (40, 0.5, False)):
+        plan = plan_convex(0.5, 1 / eta, 1.0, 0.1, 3, 1.0)
+        regime = type(plan.bootstrap(400))(400, n, eta)
+        assert regime.holds is near and (2 * n / eta > 400 or not near)
+        law = mg.stationary_law(mg.Linear(), (X, y), theta, mg.masgrad(eta), n)
+        assert (np.trace(law.cov) < np.trace(m.sandwich) / 400) == near
+    assert regime.longest_step == 0.1 and regime.smallest_batch == 201
+    assert plan.bootstrap(10).holds == (plan.step_size < plan.batch_size / 10)
+
+
+@pytest.mark.statistical(2)
+def test_the_plan_reaches_its_accuracy_and_the_risk_stays_below_its_bound(seed):
+    """MasGrad's diffusion on a quadratic with V = I, where alpha, gamma and ||V|| are exact."""
+    C = np.diag([2.0, 0.5])
+    model, data = bowl(C)
+    start = np.array([1.0, 1.0])
+    c = conditioning(model, data, [start])
+    plan = plan_convex(c.alpha, c.gamma, 1.25, 0.05, 2, c.v_max)
+    assert (plan.steps, plan.batch_size) == (16, 320)
+    for n in (plan.batch_size, plan.batch_size_proved):
+        tr = mg.run(
+            mg.diffusion(mg.masgrad(plan.step_size)), model, data, start, plan.steps, n, 4000, seed
+        )
+        risks = (tr.theta**2 @ np.diag(C)) / 2
+        kept = (1 - plan.alpha / plan.gamma) ** np.arange(plan.steps + 1)
+        bound = kept * plan.gap + plan.v_max * plan.dim / (2 * n * plan.alpha)
+        error = risks.std(0) / np.sqrt(4000)
+        assert np.all(risks.mean(0) <= bound + norm.isf(level()) * error)
+        assert risks.mean(0)[-1] + norm.isf(level()) * error[-1] <= plan.epsilon
+
+
+@pytest.mark.statistical(1)
+def test_the_proved_nonconvex_plan_meets_a_small_gradient(seed):
+    """On the waves, whose gamma, gap and ||V|| are exact; the bound holds at every t."""
+    model, data = waves(2)
+    start = np.array([2.5, -2.0])
+    gap = float(2 - np.cos(start).sum())
+    plan = plan_nonconvex(1.0, gap, 0.4, 0.5, 2, 1.0)
+    kernel = mg.diffusion(mg.masgrad(plan.step_size))
+    steps, n, K = plan.steps_proved, plan.batch_size_proved, 2000
+    tr = mg.run(kernel, model, data, start, steps, n, K, seed)
+    least = np.minimum.accumulate(np.linalg.norm(np.sin(tr.theta), axis=2), axis=1)
+    error = least.std(0) / np.sqrt(K)
+    assert least.mean(0)[-1] + norm.isf(level()) * error[-1] <= plan.epsilon
+    bound = np.sqrt(2 * gap / np.arange(1, steps + 1) + 2 / n)
+    assert np.all(least.mean(0)[1:] <= bound + norm.isf(level()) * error[1:])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
+def test_rows_for_a_width_are_statsmodels_hc0(rng, family):
+    X, y = scenarios.regression(rng, family, misspecified=True)
+    families = {"gaussian": sm.families.Gaussian(), "bernoulli": sm.families.Binomial()}
+    fit = sm.GLM(y, X, families[family]).fit(cov_type="HC0", tol=1e-12)
+    needed = rows_for_width(mg.GLM(family), (X, y), fit.params, 0.02, level=0.9)
+    exact = (norm.ppf(0.95) * fit.bse / 0.02) ** 2 * len(y)
+    np.testing.assert_allclose(needed.per_coordinate, np.ceil(exact), rtol=1e-4)
+    assert needed.rows == needed.per_coordinate.max()
+
+
+def test_a_survey_finds_what_its_plans_need(rng):
+    X, y = scenarios.regression(rng, "bernoulli")
+    s = survey(mg.Logistic(), (X, y))
+    fit = sm.Logit(y, X).fit(disp=False, tol=1e-12)
+    np.testing.assert_allclose(s.optimum, fit.params, atol=1e-3)
+    assert s.gap == pytest.approx(np.log(2) + fit.llf / len(y), rel=1e-5)
+    c = s.conditioning
+    plan = s.plan_convex(0.01)
+    assert plan == plan_convex(c.alpha, c.gamma, s.gap, 0.01, 4, c.v_max)
+    assert s.convex_within(10**6).samples <= 10**6
+    assert s.plan_nonconvex(0.1, 0.2).gamma == c.gamma
+    at_optimum = conditioning(mg.Logistic(), (X, y), [s.optimum])
+    assert c.alpha <= at_optimum.alpha * (1 + 1e-6) and c.gamma >= at_optimum.gamma * (1 - 1e-6)
+    kept = mg.LeastSquaresMoments(4).update(X, y)
+    linear, alone = survey(mg.Linear(), (X, y)), survey(mg.Linear(), kept)
+    assert alone.gap == pytest.approx(linear.gap, rel=1e-6)
+    assert alone.conditioning.alpha == pytest.approx(linear.conditioning.alpha, rel=1e-6)
+    with pytest.raises(ValueError, match="optimum="):
+        survey(mg.GaussianMixture(2, 1.0), rng.normal(size=50))
+    with pytest.raises(ValueError, match="separable"):
+        survey(mg.Logistic(), (np.array([[1.0], [-1.0]]), np.array([1.0, 0.0])))
+    with pytest.raises(TypeError, match="rows"):
+        survey(mg.Linear(), scenarios.gaussian_design([0.0]).data)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"alpha": 0.0}, "strongly convex"),
+        ({"alpha": -1.0}, "alpha > 0"),
+        ({"alpha": 3.0}, "exceeds gamma"),
+        ({"gamma": 0.0}, "gamma > 0"),
+        ({"gamma": float("nan")}, "finite"),
+        ({"gap": -1.0}, "gap"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": "small"}, "number"),
+        ({"dim": 0}, "dim"),
+        ({"dim": 2.5}, "whole"),
+        ({"v_max": 0.0}, "positive definite"),
+    ],
+)
+def test_a_convex_plan_names_the_assumption_that_fails(change, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        plan_convex(**CONVEX | change)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"delta": 0.0}, "total variation"),
+        ({"delta": 1.5}, "total variation"),
+        ({"epsilon": -0.1}, "epsilon"),
+        ({"gamma": -2.0}, "gamma > 0"),
+    ],
+)
+def test_a_nonconvex_plan_names_the_assumption_that_fails(change, words):
+    with pytest.raises(ValueError, match=words):
+        plan_nonconvex(**NONCONVEX | change)
+
+
+def test_other_bad_input():
+    with pytest.raises(ValueError, match="alpha"):
+        prox_steps(0.0, 1.0, 0.1, 1.0)
+    with pytest.raises(ValueError, match="distance"):
+        prox_steps(0.5, 1.0, 0.1, -1.0)
+    with pytest.raises(ValueError, match="too few for one step"):
+        convex_within(10, 0.5, 2.0, 1.0, 4, 1.5)
+    with pytest.raises(ValueError, match="nothing to gain"):
+        convex_within(100, 0.5, 2.0, 0.0, 4, 1.5)
+    z, model = np.array([[-1.0], [1.0]]), scenarios.mean_model(1)
+    with pytest.raises(ValueError, match="half_width"):
+        rows_for_width(model, z, [0.0], 0.0)
+    with pytest.raises(ValueError, match="level"):
+        rows_for_width(model, z, [0.0], 0.1, level=1.0)
+    with pytest.raises(ValueError, match="positive definite"):
+        rows_for_width(mg.GaussianMixture(2, 1.0), np.array([-5.0, 5.0]), [0.0, 0.0], 0.1)
