@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
@@ -111,6 +112,16 @@ def test_score_and_information_are_those_of_statsmodels(name, rng):
     m = mg.moments(mg.GLM(name), theta, (X, y))
     np.testing.assert_allclose(m.mean, -glm.score(theta, scale=1.0) / len(y), rtol=1e-9)
     np.testing.assert_allclose(m.hessian, -glm.hessian(theta, scale=1.0) / len(y), rtol=1e-9)
+
+
+def test_pandas_columns_are_arrays(rng):
+    X, y = scenarios.regression(rng)
+    table = pd.DataFrame(X).assign(y=y)
+    ours = mg.moments(mg.Linear(), np.zeros(4), (table[[0, 1, 2, 3]], table["y"]))
+    rows = mg.moments(mg.Linear(), np.zeros(4), (X, y))
+    np.testing.assert_allclose(ours.cov, rows.cov, rtol=1e-12)
+    with pytest.raises(TypeError, match="dictionaries"):
+        mg.moments(mg.Linear(), np.zeros(4), ({"a": X}, y))
 
 
 def test_glm_accepts_names_and_says_which_it_knows():

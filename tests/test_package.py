@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import operator
 import os
 import re
 import subprocess
@@ -44,9 +45,12 @@ def test_public_names_resolve_and_are_typed():
         _ = mg.nonsense
 
 
-@pytest.mark.parametrize("name", [n for n in mg.__all__ if n[0] != "_"])
+PUBLIC = [n for n in mg.__all__ if n[0] != "_"] + [f"theory.{n}" for n in mg.theory.__all__]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
 def test_public_names_are_documented_and_their_examples_run(name):
-    thing = getattr(mg, name)
+    thing = operator.attrgetter(name)(mg)
     assert inspect.getdoc(thing), f"{name} has no docstring"
     home = thing if inspect.ismodule(thing) else importlib.import_module(thing.__module__)
     finder = doctest.DocTestFinder(recurse=False)
@@ -55,12 +59,23 @@ def test_public_names_are_documented_and_their_examples_run(name):
         assert result.failed == 0
 
 
+def run_blocks(text: str, scope: dict) -> None:
+    for block in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(block, scope)
+
+
+def test_the_theory_pages_examples_run(capsys):
+    scope: dict = {}
+    run_blocks((ROOT / "docs/theory.md").read_text(), scope)
+    assert np.abs(scope["chain"].final.std(0) / scope["law"].sd - 1).max() < 0.3
+    assert scope["field"].curl > 0.001 and "Acceleration" in capsys.readouterr().out
+
+
 def test_the_readmes_examples_run_and_it_stays_short(capsys):
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) < 100
     scope: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.S):
-        exec(block, scope)
+    run_blocks(text, scope)
     law = scope["law"]
     assert (scope["chain"].cov()[-1].diagonal() ** 0.5 / law.sd).min() > 0.5
     assert len(capsys.readouterr().out.splitlines()) >= 1

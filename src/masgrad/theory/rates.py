@@ -101,8 +101,9 @@ def closeness_rate(
         seed: of the chain; the diffusions take the two that follow.
 
     Example:
-        >>> import jax, masgrad as mg
-        >>> data = mg.Simulator(lambda key, n: jax.random.exponential(key, (n, 1)))
+        >>> import jax, jax.numpy as jnp, masgrad as mg
+        >>> sample = lambda key, n: jax.random.exponential(key, (n, 1))
+        >>> data = mg.Simulator(sample, moments=lambda theta: (theta - 1, jnp.eye(1)))
         >>> model = mg.CustomLoss(lambda theta, z: ((theta - z) ** 2).sum() / 2, 1)
         >>> rate = mg.theory.closeness_rate(mg.sgd(0.5), model, data, [2.0], 1, [2, 8], 4000)
         >>> rate.ks.shape
