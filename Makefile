@@ -6,7 +6,7 @@ STAMP := .venv/installed
 # One BLAS and one XLA thread for each of the two test workers.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASGRAD_SEED=$(SEED)
 
-.PHONY: demo test test-all lint bench bench-roots clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad paper logistic --out demo
@@ -27,6 +27,9 @@ bench: $(STAMP)
 
 bench-roots: $(STAMP)
 	$(BIN)/python benchmarks/roots.py
+
+bench-theory: $(STAMP)
+	$(BIN)/python benchmarks/theory.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

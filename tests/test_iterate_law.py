@@ -117,6 +117,12 @@ def test_moments_alone_simulators_and_rows_agree(rng):
     kept = mg.iterate_law(mg.Linear(), mg.LeastSquaresMoments(4).update(X, y), *args)
     np.testing.assert_allclose(kept.mean, rows.mean, rtol=1e-8)
     np.testing.assert_allclose(kept.cov, rows.cov, rtol=1e-5, atol=1e-12)
+    kept_rows = mg.LeastSquaresMoments(4).update(X, y)
+    laws = [
+        mg.stationary_law(mg.Linear(), d, kept_rows.optimum(), mg.masgrad(0.3), 20)
+        for d in (kept_rows, (X, y))
+    ]
+    np.testing.assert_allclose(laws[0].cov, laws[1].cov, rtol=1e-8)
     again = mg.iterate_law(mg.Linear(), (X, y), np.ones(4), mg.diffusion(mg.masgrad(0.3)), 9, 20)
     np.testing.assert_array_equal(again.cov, rows.cov)
     start = mg.iterate_law(mg.Linear(), (X, y), np.ones(4), mg.masgrad(0.3), 0, 20)

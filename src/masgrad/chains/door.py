@@ -66,6 +66,10 @@ def check_objects(kernel: Any, model: Any) -> None:
     """A kernel and a model, in that order."""
     if not (hasattr(kernel, "init") and hasattr(kernel, "step")):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    check_model(model)
+
+
+def check_model(model: Any) -> None:
     if not isinstance(model, Model):
         raise InputTypeError(f"model={model!r}; a model such as mg.Logistic() is needed")
 

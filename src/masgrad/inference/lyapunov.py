@@ -12,24 +12,35 @@ import warnings
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from masgrad.chains.door import check_count
-from masgrad.covariance.moments import moments
+from masgrad.chains.door import check_count, check_model, sample_rows
+from masgrad.covariance.least_squares import LeastSquaresMoments
+from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StationarityWarning
 from masgrad.inference.law import Law
 from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.landscape import landscape
 from masgrad.kernels.stability import Linearised, linearise
 from masgrad.models.model import Model
+from masgrad.precision import float64
 from masgrad.types import Array, Rows
 
 
-def stationary_law(model: Model, data: Rows, theta: Array, kernel: Kernel, batch_size: int) -> Law:
+@float64
+def stationary_law(
+    model: Model,
+    data: Rows | Simulator | LeastSquaresMoments,
+    theta: Array,
+    kernel: Kernel,
+    batch_size: int,
+) -> Law:
     """Where a chain of this kernel fluctuates around the optimum theta, once it has arrived.
 
     Paper: stationary law - the linearised diffusion is Ornstein-Uhlenbeck near an optimum
 
     Args:
         model: the loss.
-        data: the rows that the chain draws from, with replacement.
+        data: the rows that the chain draws from, with replacement; or a `Simulator`, or
+            `LeastSquaresMoments`.
         theta: an optimum of the mean loss over these rows.
         kernel: `sgd`, `masgrad`, `natural_gradient` or a diffusion of one, with a constant step.
         batch_size: n.
@@ -47,7 +58,8 @@ def stationary_law(model: Model, data: Rows, theta: Array, kernel: Kernel, batch
     if callable(kernel.step_size):
         raise InputError("a step-size schedule has no stationary law; use a constant step")
     eta = float(kernel.step_size)
-    m = moments(model, theta, data)
+    check_model(model)
+    m = landscape(model, data)(model.theta(theta, sample_rows(model, data)))
     linear = linearise(kernel, m)
     _check_contraction(linear, eta)
     contraction = np.eye(len(m.mean)) - eta * linear.drift
@@ -84,5 +96,5 @@ def _warn_off_optimum(b: np.ndarray, H: np.ndarray, law: Law) -> None:
             f"theta is about {distance.max():.2g} standard deviations of the law away from a "
             "stationary point of the mean loss; give the optimum of these rows",
             StationarityWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

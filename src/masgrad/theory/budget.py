@@ -8,11 +8,10 @@ from typing import TypeVar
 import numpy as np
 from scipy.stats import norm
 
-from masgrad.chains.door import check_count, check_objects, sample_rows
+from masgrad.chains.door import check_count, check_model, sample_rows
 from masgrad.data.arrays import as_number
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
-from masgrad.kernels.methods import sgd
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.theory.planning import (
@@ -117,7 +116,7 @@ def rows_for_width(
         >>> mg.theory.rows_for_width(model, z, [0.0], 0.1).rows  # (1.96 / 0.1)^2
         385
     """
-    check_objects(sgd(1.0), model)
+    check_model(model)
     rows = sample_rows(model, pilot)
     if not 0 < as_number("level", level) < 1:
         raise InputError(f"level={level}; a probability between 0 and 1 is needed")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.chains.door import check_objects, sample_rows
+from masgrad.chains.door import check_model, sample_rows
 from masgrad.chains.progress import Progress
 from masgrad.covariance.choose import check_ridge
 from masgrad.covariance.least_squares import LeastSquaresMoments
@@ -18,7 +18,6 @@ from masgrad.covariance.root import FLOOR
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
-from masgrad.kernels.methods import sgd
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.theory.pairs import Found, largest, power, top
@@ -133,7 +132,7 @@ def conditioning(
         >>> round(c.kappa_gd, 9), round(c.kappa_masgrad, 9)
         (4.0, 2.0)
     """
-    check_objects(sgd(1.0), model)
+    check_model(model)
     rows = sample_rows(model, data)
     at, along, partner = _pairing(region)
     for name, points in (("region", at), ("region", along)):

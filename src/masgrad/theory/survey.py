@@ -97,7 +97,7 @@ def survey(
     """
     if isinstance(data, Simulator):
         raise InputTypeError("a survey needs rows; draw some: data.sample(key, n)")
-    door.check_objects(masgrad(1.0), model)
+    door.check_model(model)
     checked = door.sample_rows(model, data)
     p = model.dim(checked)
     start = np.zeros(p) if theta0 is None else model.theta(theta0, checked)
