@@ -1,5 +1,6 @@
 """Condition numbers over regions, and the acceleration theorem."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import eigh
@@ -59,16 +60,17 @@ def test_the_toy_fixed_design_has_the_root_of_the_condition_number(rng, p):
     assert a.conditioning.kappa_masgrad == pytest.approx(np.sqrt(c.kappa_gd), rel=1e-10)
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.6])
+@pytest.mark.parametrize("shift", [0.0, 0.6, 100.0, -100.0])
 @pytest.mark.parametrize("p", [1, 3, 8])
 def test_the_search_over_pairs_is_exact(rng, p, shift):
-    """Against all pairs, with definite and (shifted) indefinite H; the points attain the values."""
+    """Against all pairs, with H positive, in between and negative; the points attain the values."""
 
     def matrices(m):
         A = rng.normal(size=(m, p, p)) * np.exp(rng.normal(size=(m, 1, 1)))
         return A @ A.swapaxes(1, 2) / p + 0.05 * np.eye(p)
 
     covs, hessians = matrices(30), matrices(40) - shift * np.eye(p)
+    hessians = -hessians if shift > 1 else hessians
     at, along = np.arange(30.0)[:, None], np.arange(40.0)[:, None]
     c = from_matrices(covs, hessians, at, along)
     low, high = brute_force(covs, hessians)
@@ -121,6 +123,16 @@ def test_poisson_needs_segments(rng):
     c = conditioning(model, data, segments(way, optimum))
     gaps = np.array([model.risk(t, data) for t in way]) - model.risk(optimum, data)
     assert np.all(gaps[1:] <= (1 - c.alpha / c.gamma) * gaps[:-1] + 1e-12)
+
+
+def test_far_points_of_a_poisson_segment_are_regular(rng):
+    """V at the two ends differs by a factor of 1e5 and more, and is definite at both."""
+    X = np.column_stack([np.ones(300), rng.normal(size=300)])
+    y = rng.poisson(np.exp(0.5 + 0.3 * X[:, 1])).astype(float)
+    optimum = minimise(mg.Poisson(), (X, y))
+    line = optimum + np.linspace(1, 0, 9)[:, None] * [25.0, 0.0]
+    c = conditioning(mg.Poisson(), (X, y), segments(line, optimum))
+    assert c.v_max > 1e5 and c.alpha > 0
 
 
 def test_regions(rng):
@@ -190,14 +202,25 @@ def test_bad_regions_name_the_assumption(rng):
         conditioning(model, (twice, y), [np.zeros(5)])
     ridged = conditioning(model, (twice, y), [np.zeros(5)], ridge=0.1)
     assert ridged.alpha == 0 and ridged.kappa_masgrad == np.inf
+    scales = np.array([1e-4, 1.0, 1.0, 1e4])
+    with pytest.raises(ValueError, match="comparable units"):
+        conditioning(model, (X * scales, y), [np.zeros(4)])
+    milder = conditioning(model, (X * scales**0.5, y), [np.zeros(4)])
+    assert milder.kappa_masgrad > 100  # regular, and said to be so
+    broken = mg.Simulator(scenarios.skewed, lambda theta: (theta, jnp.log(theta)[:, None]))
+    with pytest.raises(ValueError, match="not finite at theta"):
+        conditioning(scenarios.mean_model(1), broken, [[2.0], [-1.0]])
     with pytest.raises(ValueError, match="3 parameters"):
         conditioning(model, data, [np.zeros(3)])
     with pytest.raises(ValueError, match="point 1 is not finite"):
         conditioning(model, data, [np.zeros(4), [0, 0, np.nan, 0]])
     with pytest.raises(ValueError, match="radius"):
         ball(np.zeros(2), -1.0)
-    with pytest.raises(ValueError, match="metric"):
-        ball(np.zeros(2), 1.0, metric=-np.eye(2))
+    for metric in (-np.eye(2), np.eye(3), np.array([[1.0, 0.5], [0.0, 1.0]])):
+        with pytest.raises(ValueError, match="metric"):
+            ball(np.zeros(2), 1.0, metric=metric)
+    with pytest.raises(ValueError, match="one point"):
+        ball(np.zeros((2, 2)), 1.0)
     with pytest.raises(TypeError, match="keep"):
         path(np.zeros((3, 2)))
     flat = conditioning(*quadratic(-np.eye(2), rng.normal(size=(10, 2))), [[0.0, 0.0]])

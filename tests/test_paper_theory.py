@@ -7,7 +7,7 @@ from scipy.stats import chi2, kstest, kstwo, norm
 import masgrad as mg
 import scenarios
 from conftest import alpha
-from masgrad.paper import landscape
+from masgrad.paper import laws
 from masgrad.paper.fields import bowl
 from masgrad.paper.rates import iterations_against_kappa
 from masgrad.theory import closeness_rate
@@ -55,12 +55,12 @@ def test_closeness_falls_like_the_root_of_n(seed):
 def test_with_v_the_identity_the_law_is_gibbs(seed):
     """Double well; 0.005 allows for the step, and beta off by a quarter would be seen."""
     K = 20_000
-    sample = landscape.gibbs_sample(K, seed)[:, 0]
-    beta = landscape.gibbs_beta()
+    sample = laws.gibbs_sample(K, seed)[:, 0]
+    beta = laws.gibbs_beta()
 
     def distance(b):
-        cdf = landscape.gibbs_cdf(landscape.GIBBS_DEPTH, b)
-        return kstest(sample, lambda x: np.interp(x, landscape.GRID, cdf)).statistic
+        cdf = laws.gibbs_cdf(laws.GIBBS_DEPTH, b)
+        return kstest(sample, lambda x: np.interp(x, laws.GRID, cdf)).statistic
 
     allowed = kstwo.isf(alpha(), K) + 0.005
     assert distance(beta) < allowed
@@ -71,22 +71,22 @@ def test_with_v_the_identity_the_law_is_gibbs(seed):
 def test_linear_drift_and_constant_v_give_ornstein_uhlenbeck(seed):
     """The discretised process has the stationary law exactly; as eta falls, that is Lyapunov's."""
     K = 20_000
-    model, data = bowl(landscape.CURVATURE, landscape.ROOT)
-    exact = landscape.ornstein_uhlenbeck_cov()
+    model, data = bowl(laws.CURVATURE, laws.ROOT)
+    exact = laws.ornstein_uhlenbeck_cov()
     coarse, fine = _discrete_cov(0.05), _discrete_cov(0.0005)
     assert 0.01 < np.abs(coarse / exact - 1).max() < 0.1
     assert np.abs(100 * fine / exact - 1).max() < 1e-3  # beta is 100 times as large there
-    sample = landscape.ornstein_uhlenbeck_sample(K, seed)
+    sample = laws.ornstein_uhlenbeck_sample(K, seed)
     total = (np.linalg.solve(np.linalg.cholesky(coarse), sample.T) ** 2).sum()
     assert chi2.ppf(alpha() / 2, 2 * K) < total < chi2.isf(alpha() / 2, 2 * K)
-    law = mg.iterate_law(model, data, np.zeros(2), mg.sgd(0.05), 1000, landscape.OU_BATCH)
+    law = mg.iterate_law(model, data, np.zeros(2), mg.sgd(0.05), 1000, laws.OU_BATCH)
     np.testing.assert_allclose(law.cov, coarse, rtol=1e-6)
 
 
 def _discrete_cov(eta):
     """S = (I - eta C) S (I - eta C)' + eta^2 / n V V', summed until nothing is added."""
-    keep = np.eye(2) - eta * landscape.CURVATURE
-    S = eta**2 / landscape.OU_BATCH * landscape.ROOT @ landscape.ROOT.T
+    keep = np.eye(2) - eta * laws.CURVATURE
+    S = eta**2 / laws.OU_BATCH * laws.ROOT @ laws.ROOT.T
     for _ in range(60):  # doubling
         S = S + keep @ S @ keep.T
         keep = keep @ keep
@@ -96,19 +96,19 @@ def _discrete_cov(eta):
 @pytest.mark.statistical(4)
 def test_exit_times_grow_exponentially_with_the_right_slope(seed):
     """Eyring and Kramers: against the first-passage integral, and log-linear with slope h."""
-    found = landscape.exit_times(np.array([5, 8, 11]), 400, seed)
+    found = laws.exit_times(np.array([5, 8, 11]), 400, seed)
     allowed = norm.isf(alpha() / 2) * found.standard_error / found.exact
     assert np.all(np.abs(found.simulated / found.exact - 1) < allowed + 0.05)  # 0.05: the step's
-    assert found.exact_slope == pytest.approx(landscape.DEPTH, rel=0.05)
+    assert found.exact_slope == pytest.approx(laws.DEPTH, rel=0.05)
     errors = found.standard_error / found.simulated
     x = found.beta - found.beta.mean()
     slope_error = np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
     assert abs(found.slope - found.exact_slope) < norm.isf(alpha() / 2) * slope_error
-    assert slope_error < 0.05 * landscape.DEPTH
+    assert slope_error < 0.05 * laws.DEPTH
 
 
 def test_the_first_passage_integral_is_kramers_in_the_limit():
     """2 pi e^(beta h) / sqrt(U''(-1) |U''(0)|) with U'' = 8 h and -4 h."""
     beta = 500.0
-    kramers = 2 * np.pi * np.exp(beta * landscape.DEPTH) / (np.sqrt(32) * landscape.DEPTH)
-    assert landscape.first_passage(beta) == pytest.approx(kramers, rel=0.04)
+    kramers = 2 * np.pi * np.exp(beta * laws.DEPTH) / (np.sqrt(32) * laws.DEPTH)
+    assert laws.first_passage(beta) == pytest.approx(kramers, rel=0.04)

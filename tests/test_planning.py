@@ -113,7 +113,7 @@ def test_the_bootstrap_regime_is_where_the_iterate_is_nearer_than_noise(rng):
     m = mg.moments(mg.Linear(), theta, (X, y))
     for n, eta, near in ((40, 0.05, True), (40, 0.5, False)):
         plan = plan_convex(0.5, 1 / eta, 1.0, 0.1, 3, 1.0)
-        regime = type(plan.bootstrap(400))(400, n, eta)
+        regime = mg.theory.Bootstrap(400, n, eta)
         assert regime.holds is near and (2 * n / eta > 400 or not near)
         law = mg.stationary_law(mg.Linear(), (X, y), theta, mg.masgrad(eta), n)
         assert (np.trace(law.cov) < np.trace(m.sandwich) / 400) == near
@@ -170,11 +170,40 @@ def test_rows_for_a_width_are_statsmodels_hc0(rng, family):
     assert needed.rows == needed.per_coordinate.max()
 
 
+@pytest.mark.parametrize("size, noise", [(1.0, 1.0), (1.0, 1e-3), (1000.0, 1.0)])
+def test_a_survey_has_the_optimum_in_its_region(rng, size, noise):
+    """gamma sits at the optimum; with its step the lemma contracts the gap all the way."""
+    X = rng.normal(size=(500, 3)) * [1.0, 0.5, 2.0]
+    y = X @ np.full(3, size) + noise * rng.normal(size=500)
+    model, data = mg.Linear(), (X, y)
+    s = survey(model, data)
+    assert s.conditioning.gamma >= conditioning(model, data, [s.optimum]).gamma * (1 - 1e-9)
+    kernel = mg.masgrad(s.plan_convex(0.01 * s.gap).step_size)
+    way = mg.run(kernel, model, data, np.zeros(3), 2000, None, 1).theta[0] - s.optimum
+    gaps = np.einsum("ti,ij,tj->t", way, X.T @ X / 1000, way)
+    c = s.conditioning
+    # the region's points are a sample: 1.5 for what lies between them
+    assert np.all(gaps[1:] <= (1 - c.alpha / c.gamma / 1.5) * gaps[:-1] + 1e-20 * size**2)
+
+
+def test_a_survey_of_poisson_rows_keeps_to_its_sublevel_set(rng):
+    X, y = scenarios.regression(rng, "poisson")
+    model, start = mg.Poisson(), np.full(4, 1.0)
+    s = survey(model, (X, y), start)
+    kernel = mg.masgrad(s.conditioning.step_masgrad)
+    way = mg.run(kernel, model, (X, y), start, 50, None, 1).theta[0]
+    gaps = np.array([model.risk(t, (X, y)) for t in way]) - model.risk(s.optimum, (X, y))
+    kept = 1 - 1 / s.conditioning.kappa_masgrad / 1.5
+    assert np.all(gaps[1:] <= kept * gaps[:-1] + 1e-12)
+    with pytest.raises(ValueError, match="higher mean loss"):
+        survey(model, (X, y), s.optimum, optimum=start)
+
+
 def test_a_survey_finds_what_its_plans_need(rng):
     X, y = scenarios.regression(rng, "bernoulli")
     s = survey(mg.Logistic(), (X, y))
     fit = sm.Logit(y, X).fit(disp=False, tol=1e-12)
-    np.testing.assert_allclose(s.optimum, fit.params, atol=1e-3)
+    np.testing.assert_allclose(s.optimum, fit.params, atol=1e-8)
     assert s.gap == pytest.approx(np.log(2) + fit.llf / len(y), rel=1e-5)
     c = s.conditioning
     plan = s.plan_convex(0.01)
@@ -237,6 +266,14 @@ def test_other_bad_input():
         prox_steps(0.5, 1.0, 0.1, -1.0)
     with pytest.raises(ValueError, match="too few for one step"):
         convex_within(10, 0.5, 2.0, 1.0, 4, 1.5)
+    with pytest.raises(ValueError, match="one step takes 10000"):
+        nonconvex_within(100, 2.0, 1.0, 0.01, 4, 2.0)
+    for change in ({"epsilon": 1e-320}, {"gamma": 1e300}, {"v_max": 1e-200}):
+        with pytest.raises(ValueError, match="between 1e-70 and 1e70"):
+            plan_convex(**CONVEX | change)
+    with pytest.raises(ValueError, match="between"):
+        plan_nonconvex(**NONCONVEX | {"delta": 1e-170})
+    assert plan_convex(**CONVEX | {"epsilon": 2.0}).order > 0
     with pytest.raises(ValueError, match="nothing to gain"):
         convex_within(100, 0.5, 2.0, 0.0, 4, 1.5)
     z, model = np.array([[-1.0], [1.0]]), scenarios.mean_model(1)
@@ -244,5 +281,13 @@ def test_other_bad_input():
         rows_for_width(model, z, [0.0], 0.0)
     with pytest.raises(ValueError, match="level"):
         rows_for_width(model, z, [0.0], 0.1, level=1.0)
+    with pytest.raises(ValueError, match="a number, or 1"):
+        rows_for_width(model, z, [0.0], [0.1, 0.2])
+    with pytest.raises(ValueError, match="wider"):
+        rows_for_width(model, z, [0.0], 1e-12)
+    x = np.arange(20.0)
+    for twin in (x, 3 * x, -x):
+        with pytest.raises(ValueError, match="positive definite"):
+            rows_for_width(mg.Linear(), (np.column_stack([x, twin]), x**2), [0.0, 0.0], 0.1)
     with pytest.raises(ValueError, match="positive definite"):
         rows_for_width(mg.GaussianMixture(2, 1.0), np.array([-5.0, 5.0]), [0.0, 0.0], 0.1)

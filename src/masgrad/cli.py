@@ -15,7 +15,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPERIMENTS = ("logistic", "rotation", "rates", "landscape")
+EXPERIMENTS = ("logistic", "rotation", "rates", "laws")
 
 
 def _version(show: bool) -> None:

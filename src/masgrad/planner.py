@@ -2,17 +2,25 @@
 
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from masgrad.chains.door import check_count
+from masgrad.covariance.moments import moments
 from masgrad.data.files import as_design, read_table
 from masgrad.errors import InputError
+from masgrad.inference.lyapunov import stationary_law
+from masgrad.kernels.methods import masgrad
 from masgrad.models.glm import GLM
 from masgrad.theory.budget import RowsNeeded, convex_within, nonconvex_within, rows_for_width
 from masgrad.theory.planning import ConvexPlan, NonConvexPlan, Plan, plan_convex, plan_nonconvex
 from masgrad.theory.regions import ball
 from masgrad.theory.survey import Survey, survey
+
+Line = tuple[str, str, str]
+"""A quantity, its value, and what it is."""
 
 MODELS = {"linear": "gaussian", "logistic": "bernoulli", "poisson": "poisson"}
 
@@ -42,10 +50,26 @@ def plan_file(
     console.print(_constants(found, model, path))
     c = found.conditioning
     constants = (c.alpha, c.gamma, found.gap, len(found.optimum), c.v_max)
-    _show(console, _plans(*constants, epsilon, delta, rows or found.rows), found.rows)
+    try:
+        plans = _plans(*constants, epsilon, delta, found.rows if rows is None else rows)
+    except InputError as error:
+        if epsilon is not None or rows is not None:
+            raise
+        console.print(Text(f"No plan draws no more than this file's rows. {error}"))
+        plans = []
+    last = [[_regime(plan, found.rows), _spread(plan, loss, (X, y), found)] for plan in plans]
+    _show(console, list(zip(plans, last, strict=True)))
     if half_width is not None:
         needed = rows_for_width(loss, (X, y), found.optimum, half_width, level)
         console.print(_widths(needed, names))
+
+
+def _spread(plan: Plan, loss: GLM, data, found: Survey) -> Line:
+    """The iterate's standard deviation beside the estimate's own, on this file."""
+    law = stationary_law(loss, data, found.optimum, masgrad(plan.step_size), plan.batch_size)
+    erm = np.sqrt(np.diag(moments(loss, found.optimum, data).sandwich) / found.rows)
+    ratio = (law.sd / erm).max()
+    return "sd of iterate / of ERM", f"{ratio:.2g}", "worst coordinate: below 1, nearer than noise"
 
 
 def plan_constants(
@@ -67,31 +91,46 @@ def plan_constants(
         raise InputError("give --epsilon, the wanted accuracy, or --rows, how many there are")
     if alpha is None and delta is None:
         raise InputError("give --alpha for a strongly convex plan, --delta for a non-convex one")
-    _show(Console(), _plans(alpha, gamma, gap, dim, v_max, epsilon, delta, rows), rows)
+    plans = _plans(alpha, gamma, gap, dim, v_max, epsilon, delta, rows)
+    _show(Console(), [(plan, [] if rows is None else [_regime(plan, rows)]) for plan in plans])
 
 
-def _show(console: Console, plans: list[Plan], rows: int | None) -> None:
-    """The plans as tables, and below them once what they assume."""
-    for plan in plans:
-        console.print(_table(plan, rows))
-    notes = dict.fromkeys(note for plan in plans for note in plan.notes)
+def _regime(plan: Plan, rows: int) -> Line:
+    """The paper's condition for a table of so many rows."""
+    regime = plan.bootstrap(rows)
+    return f"eta < n / {rows:,}", "yes" if regime.holds else "no", "the bootstrap regime: beta > N"
+
+
+def _show(console: Console, plans: list[tuple[Plan, list[Line]]]) -> None:
+    """The plans as tables, each with its last lines; and below them once what they assume."""
+    for plan, last in plans:
+        console.print(_table(plan, last))
+    notes = dict.fromkeys(note for plan, _ in plans for note in plan.notes)
     for note in notes:
         console.print(Text(f"- {note}"))
 
 
-def _plans(alpha, gamma, gap, dim, v_max, epsilon, delta, rows) -> list[Plan]:
+def _plans(
+    alpha: float | None,
+    gamma: float,
+    gap: float,
+    dim: int,
+    v_max: float,
+    epsilon: float | None,
+    delta: float | None,
+    rows: int | None,
+) -> list[Plan]:
     """For an accuracy, or for what so many rows allow; non-convex as well where delta is given."""
+    spend = 0 if rows is None else check_count("rows", rows, 2)
     plans: list[Plan] = []
-    if alpha is not None:
-        if epsilon is not None:
-            plans.append(plan_convex(alpha, gamma, gap, epsilon, dim, v_max))
-        else:
-            plans.append(convex_within(rows, alpha, gamma, gap, dim, v_max))
-    if delta is not None:
-        if epsilon is not None:
-            plans.append(plan_nonconvex(gamma, gap, epsilon, delta, dim, v_max))
-        else:
-            plans.append(nonconvex_within(rows, gamma, gap, delta, dim, v_max))
+    if alpha is not None and epsilon is not None:
+        plans.append(plan_convex(alpha, gamma, gap, epsilon, dim, v_max))
+    elif alpha is not None:
+        plans.append(convex_within(spend, alpha, gamma, gap, dim, v_max))
+    if delta is not None and epsilon is not None:
+        plans.append(plan_nonconvex(gamma, gap, epsilon, delta, dim, v_max))
+    elif delta is not None:
+        plans.append(nonconvex_within(spend, gamma, gap, delta, dim, v_max))
     return plans
 
 
@@ -112,7 +151,7 @@ def _constants(found: Survey, model: str, path: Path) -> Table:
     )
 
 
-def _table(plan: Plan, rows: int | None) -> Table:
+def _table(plan: Plan, last: list[Line]) -> Table:
     title, lines = _stated(plan)
     lines += [
         ("eta", f"{plan.step_size:.4g}", "step size, 1 / gamma"),
@@ -120,14 +159,10 @@ def _table(plan: Plan, rows: int | None) -> Table:
         ("n T", f"{plan.samples:,}", f"rows drawn; {_orders(plan)}"),
         ("sqrt(T / n)", f"{plan.tv_rate:.3g}", "rate of the distance to the diffusion"),
     ]
-    if rows is not None and rows > 1:
-        regime = plan.bootstrap(rows)
-        words = f"eta {'<' if regime.holds else '>='} n / N = {regime.longest_step:.3g}"
-        lines.append(("nearer the ERM than noise", "yes" if regime.holds else "no", words))
-    return _rows(title, lines)
+    return _rows(title, lines + last)
 
 
-def _stated(plan: Plan) -> tuple[str, list[tuple[str, str, str]]]:
+def _stated(plan: Plan) -> tuple[str, list[Line]]:
     if isinstance(plan, ConvexPlan):
         title = f"Strongly convex: expected risk within {plan.epsilon:.4g} of the minimum"
         if plan.epsilon >= plan.gap:
@@ -167,7 +202,7 @@ def _widths(needed: RowsNeeded, names: list[str]) -> Table:
     return _rows(title, lines, "from the sandwich H^-1 E[g g'] H^-1 of this file as a pilot")
 
 
-def _rows(title: str, lines: list[tuple[str, str, str]], caption: str = "") -> Table:
+def _rows(title: str, lines: list[Line], caption: str = "") -> Table:
     table = Table(title=Text(title), show_header=False, title_justify="left")
     table.caption = Text(caption) if caption else None
     for justify in ("left", "right", "left"):

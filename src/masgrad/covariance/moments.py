@@ -68,7 +68,11 @@ class Moments:
         """
         if self.hessian is None:
             raise InputError("these moments were computed without 'hessian'; ask for that part")
-        if np.linalg.eigvalsh(self.hessian)[0] <= 0:
+        size = np.sqrt(np.abs(np.diag(self.hessian)))
+        if (
+            not (size > 0).all()
+            or np.linalg.eigvalsh(self.hessian / np.outer(size, size))[0] < 1e-12
+        ):
             raise InputError(
                 "H is not positive definite at this theta: it is no strict minimum of the mean "
                 "loss, and an estimate there has no asymptotic law; move theta, or drop columns"

@@ -56,6 +56,16 @@ def as_number(name: str, value: Any) -> float:
     return number
 
 
+def as_size(name: str, value: Any, zero: bool = False) -> float:
+    """One positive number (or 0, if allowed) whose fourth power is a number as well."""
+    number = as_number(name, value)
+    if number < 0 or (number == 0 and not zero):
+        raise InputError(f"{name}={number:g}; a positive number is needed")
+    if number and not 1e-70 < number < 1e70:
+        raise InputError(f"{name}={number:g}; a number between 1e-70 and 1e70 is needed")
+    return number
+
+
 def as_regression(data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Data as a float64 pair (X, y) with one response a row."""
     if hasattr(data, "optimum"):

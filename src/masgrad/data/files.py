@@ -18,7 +18,7 @@ def read_table(path: Path | str) -> pd.DataFrame:
         raise InputError(f"{path}: a file that ends in {', '.join(READERS)} is needed")
     try:
         return reader(path)
-    except (OSError, MemoryError):
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except Exception as error:
         raise InputError(f"{path} cannot be read as {path.suffix}: {error}") from error
@@ -29,6 +29,8 @@ def as_design(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """X, y and the names of X's columns: all but the response unless named, and a constant."""
     names = [c for c in table.columns if c != response] if columns is None else list(columns)
+    if response in names or len(set(names)) < len(names):
+        raise InputError(f"columns {names} name the response {response!r}, or a column twice")
     for name in (response, *names):
         if name not in table.columns:
             raise InputError(

@@ -7,6 +7,8 @@ paper's law at a finite t is not Gaussian: this is its approximation to leading 
 At an optimum it tends to the stationary law.
 """
 
+import warnings
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,12 +18,13 @@ from masgrad.chains import door
 from masgrad.chains.progress import Progress
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import InputError, InputTypeError, SingularWarning
 from masgrad.inference.law import Law
-from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
+from masgrad.kernels.adjustment import BatchRoot, Identity, InverseHistory, RunningRoot
 from masgrad.kernels.derivative import derivative, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel, State
+from masgrad.kernels.landscape import Landscape, landscape
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.types import Array, Rows
@@ -62,7 +65,7 @@ def iterate_law(
 
     Example:
         >>> import numpy as np, masgrad as mg
-        >>> z = np.array([[-1.0], [1.0]])  # b = theta, Sigma = 2: an autoregression
+        >>> z = np.array([[-1.0], [1.0]])  # b = theta, Sigma = 2 (divisor N - 1)
         >>> model = mg.CustomLoss(lambda theta, z: ((theta - z) ** 2).sum() / 2, 1)
         >>> law = mg.iterate_law(model, z, [1.0], mg.sgd(0.5), steps=2, batch_size=8)
         >>> law.mean, law.cov.round(9)  # 0.5^2, and 0.5^2 (1 + 0.5^2) 2 / 8
@@ -83,14 +86,21 @@ def iterate_law(
     else:
         door.needs_population(kernel, None, door.known_rows(data, rows))
     _check_size(kernel, len(theta))
-    field = make_field(model, data, batch_size)
-    mean, cov = _carry(kernel, field, theta, steps)
+    field = make_field(model, data, 1)  # its n is static: 1/n comes as an array instead
+    state, cov = _carry(kernel, field, theta, steps, 1 / batch_size)
+    mean, cov = np.asarray(state.theta[:, 0]), np.asarray(cov[: len(theta), : len(theta)])
     if not (np.isfinite(mean).all() and np.isfinite(cov).all()):
         raise InputError(
             f"the deterministic path or its derivative leaves the finite numbers within {steps} "
             "steps; use a smaller step_size"
         )
-    return Law(mean, (cov + cov.T) / 2, "iterate", _note(kernel, batch_size, len(mean)))
+    if not isinstance(kernel.adjustment, Identity):
+        _check_noise(landscape(model, data), (theta[:, 0], mean))
+    floored = int(state.floored[0])
+    if floored:
+        _warn_floored(floored, steps)
+    note = _note(kernel, batch_size, len(mean), floored)
+    return Law(mean, (cov + cov.T) / 2, "iterate", note)
 
 
 def _check_differentiable(kernel: Kernel) -> None:
@@ -115,37 +125,60 @@ def _check_size(kernel: Kernel, p: int) -> None:
         )
 
 
-def _note(kernel: Kernel, n: int, p: int) -> str:
+def _check_noise(look: Landscape, points: tuple[np.ndarray, ...]) -> None:
+    """Sigma is more than rounding: V^-1 is else not defined, and its derivative without bound."""
+    for theta in points:
+        m = look(theta)
+        rounding = 1e-12 * np.abs(np.diag(m.hessian)) * (1 + np.abs(theta))
+        if np.all(np.sqrt(np.diag(m.cov)) <= rounding):
+            raise InputError(
+                f"V vanishes at theta = {theta}: the rows have no noise there (a perfect fit), and "
+                "V^-1 b has no derivative; use mg.sgd, or mg.masgrad(..., ridge=)"
+            )
+
+
+def _warn_floored(floored: int, steps: int) -> None:
+    warnings.warn(
+        f"the covariance was singular at {floored} of {steps} steps and met a floor: the law is of "
+        "the floored update; drop redundant columns, or use mg.masgrad(..., ridge=)",
+        SingularWarning,
+        stacklevel=4,
+    )
+
+
+def _note(kernel: Kernel, n: int, p: int, floored: int) -> str:
     parts = [NOTE, kernel.adjustment.note(n, p)]
+    if floored:
+        parts.append(f"Sigma met a floor at {floored} steps")
     if isinstance(kernel.adjustment, RunningRoot):
         parts.append("of the diffusion: a data chain's V has sampling noise that this leaves out")
     return "; ".join(part for part in parts if part)
 
 
 def _carry(
-    kernel: Kernel, field: Field, theta: np.ndarray, steps: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of theta after the steps."""
+    kernel: Kernel, field: Field, theta: np.ndarray, steps: int, noise: float
+) -> tuple[State, Array]:
+    """State and covariance after the steps."""
     p = len(theta)
     d = state_size(kernel, p)
     state, S = kernel.init(jnp.asarray(theta)), jnp.zeros((d, d))
     with Progress(steps) as bar:
         for done in range(0, steps, CHUNK):
             count = np.asarray(min(CHUNK, steps - done))
-            state, S = _advance(kernel, field, state, S, count)
+            state, S = _advance(kernel, field, state, S, count, np.asarray(noise))
             jax.block_until_ready(S)
-            bar.update(done)
-    return np.asarray(state.theta[:, 0]), np.asarray(S[:p, :p])
+            bar.update(done + int(count))
+    return state, S
 
 
 @eqx.filter_jit
 def _advance(
-    kernel: Kernel, field: Field, state: State, S: Array, count: Array | int
+    kernel: Kernel, field: Field, state: State, S: Array, count: Array, noise: Array
 ) -> tuple[State, Array]:
     def step(_, carry):
         state, S = carry
         at = derivative(kernel, state, field)
         J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
-        return at.state, J @ S @ J.T + field.noise * B @ B.T
+        return at.state, J @ S @ J.T + noise * B @ B.T
 
     return jax.lax.fori_loop(0, count, step, (state, S))

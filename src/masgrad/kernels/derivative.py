@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from masgrad.covariance.eigen import spectrum
 from masgrad.kernels.field import Estimate, Field
 from masgrad.kernels.gradient import Gradient, Point
 from masgrad.kernels.kernel import Kernel, State
@@ -74,6 +75,7 @@ def derivative(kernel: Kernel, state: State, field: Field) -> Derivative:
     ends = flatten(after).reshape(d, -1, K)
     plus, minus, up, down = jnp.split(ends[:, 1:], [d, 2 * d, 2 * d + p], axis=1)
     first = jax.tree.map(lambda a: a[..., :K] if jnp.ndim(a) else a, after)
+    first = eqx.tree_at(lambda s: s.floored, first, state.floored + first.floored)
     return Derivative(first, (plus - minus) / (2 * sizes), (up - down) / (2 * RELATIVE_STEP))
 
 
@@ -134,12 +136,17 @@ def _theta_scale(field: Field, theta: Vectors) -> Vectors:
 
 
 def _memory_scale(state: State) -> Array:
-    """Of a vector its entries, of a matrix the roots of its diagonal's products; 1 for nothing."""
+    """Of a vector its entries; of a covariance what leaves it positive definite; 1 for nothing."""
     scales = [jnp.zeros((0, state.theta.shape[1]))]
     for a in _memory(state):
-        size = jnp.abs(a)
-        if a.ndim == 3:
-            root = jnp.sqrt(jnp.einsum("iik->ik", size))
-            size = root[:, None] * root[None]
+        size = jnp.abs(a) if a.ndim == 2 else _definite_scale(a)
         scales.append(jnp.where(size > 0, size, 1.0).reshape(-1, a.shape[-1]))
     return jnp.concatenate(scales)
+
+
+def _definite_scale(S: Matrices) -> Matrices:
+    """Standard deviations' products times the correlations' smallest eigenvalue."""
+    deviation = jnp.sqrt(jnp.abs(jnp.einsum("iik->ik", S)))
+    products = deviation[:, None] * deviation[None]
+    correlation = S / jnp.where(products > 0, products, 1.0)
+    return products * jnp.clip(spectrum(correlation)[0].min(0), 1e-8, 1.0)

@@ -4,39 +4,52 @@ The host's counterpart of a `Field`. Rows are summed over, least-squares moments
 simulator's closed form is differentiated for H; a simulator without one is its reference rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from masgrad.covariance.least_squares import LeastSquaresMoments
-from masgrad.covariance.moments import Moments, row_moments
+from masgrad.covariance.moments import PARTS, Moments, row_moments
 from masgrad.data.simulate import Simulator
+from masgrad.errors import InputError
 from masgrad.models.model import Model
-from masgrad.types import Rows
+from masgrad.types import Array, Part, Rows
 
 ENDLESS = 2**52
 """The count of a simulator's rows: so many that no divisor matters."""
 
-Landscape = Callable[[np.ndarray], Moments]
+
+class Landscape(Protocol):
+    """The moments at one theta, at least the parts that are asked for."""
+
+    def __call__(self, theta: np.ndarray, parts: Sequence[Part] = PARTS) -> Moments: ...
 
 
 def landscape(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Landscape:
     """theta -> moments, prepared once; the data have been checked. Call it in float64."""
     if isinstance(data, LeastSquaresMoments):
-        return data.moments
+        return lambda theta, parts=PARTS: data.moments(theta)
     if isinstance(data, Simulator) and data.moments is not None:
         return _closed_form(data.moments)
     rows = model.rows(data.reference_rows() if isinstance(data, Simulator) else data)
-    return lambda theta: row_moments(model, theta, rows)
+    return lambda theta, parts=PARTS: row_moments(model, theta, rows, parts)
 
 
 def _closed_form(moments: Callable) -> Landscape:
-    hessian = jax.jit(jax.jacfwd(lambda theta: moments(theta)[0]))
-
-    def at(theta: np.ndarray) -> Moments:
-        b, cov = (np.asarray(a, np.float64) for a in moments(theta))
-        H = np.asarray(hessian(theta), np.float64)
+    def at(theta: np.ndarray, parts: Sequence[Part] = PARTS) -> Moments:
+        del parts
+        b, cov, H = (np.asarray(a, np.float64) for a in _differentiated(moments, theta))
+        if not all(np.isfinite(a).all() for a in (b, cov, H)):
+            raise InputError(f"the simulator's moments are not finite at theta = {theta}")
         return Moments(ENDLESS, b, cov * (ENDLESS - 1), (H + H.T) / 2, theta)
 
     return at
+
+
+@eqx.filter_jit
+def _differentiated(moments: Callable, theta: Array) -> tuple[Array, Array, Array]:
+    """b, Sigma, and H as the derivative of b."""
+    return *moments(theta), jax.jacfwd(lambda x: moments(x)[0])(theta)

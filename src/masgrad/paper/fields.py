@@ -1,4 +1,4 @@
-"""Landscapes with b and Sigma in closed form, on which the theory's rates can be seen.
+"""Problems with b and Sigma in closed form, on which the theory's rates can be seen.
 
 Each is a model and a `Simulator` of fresh rows: (A.1) holds, and h = V^-1 b is known exactly.
 """
@@ -17,14 +17,14 @@ from masgrad.models.model import Model
 from masgrad.types import Array
 
 
-class Landscape(NamedTuple):
+class Problem(NamedTuple):
     """A model and the simulator of its rows."""
 
     model: Model
     data: Simulator
 
 
-def gaussian_design(theta_star: Array, sigma: float = 1.0) -> Landscape:
+def gaussian_design(theta_star: Array, sigma: float = 1.0) -> Problem:
     """Linear regression with x ~ N(0, I).
 
     With d = theta - theta*: b = d and Sigma = (|d|^2 + sigma^2) I + d d', so that V^-1 b is
@@ -42,33 +42,33 @@ def gaussian_design(theta_star: Array, sigma: float = 1.0) -> Landscape:
         d = theta - theta_star
         return d, (d @ d + sigma**2) * jnp.eye(p) + jnp.outer(d, d)
 
-    return Landscape(Linear(), Simulator(sample, moments))
+    return Problem(Linear(), Simulator(sample, moments))
 
 
-def tilted(potential: Callable[[Array], Array], p: int, root: Array | None = None) -> Landscape:
+def tilted(potential: Callable[[Array], Array], p: int, root: Array | None = None) -> Problem:
     """The landscape U itself with a constant V: loss U(theta) - theta'V z for z ~ N(0, I)."""
     V = np.eye(p) if root is None else np.asarray(root, float)
 
     def moments(theta):
         return jax.grad(potential)(theta), jnp.asarray(V @ V.T)
 
-    return Landscape(
+    return Problem(
         CustomLoss(lambda theta, z: potential(theta) - theta @ (V @ z), p),
         Simulator(lambda key, n: jax.random.normal(key, (n, p)), moments),
     )
 
 
-def waves(p: int) -> Landscape:
+def waves(p: int) -> Problem:
     """U = -sum cos(theta): h = sin(theta) is bounded by sqrt(p), 1-Lipschitz, and not convex."""
     return tilted(lambda theta: -jnp.cos(theta).sum(), p)
 
 
-def double_well(depth: float) -> Landscape:
+def double_well(depth: float) -> Problem:
     """U = depth (theta^2 - 1)^2: minima at -1 and 1, a saddle at 0, in one dimension."""
     return tilted(lambda theta: depth * ((theta**2 - 1) ** 2).sum(), 1)
 
 
-def bowl(curvature: Array, root: Array | None = None) -> Landscape:
+def bowl(curvature: Array, root: Array | None = None) -> Problem:
     """U = theta' C theta / 2 with a constant V: SGD's diffusion is Ornstein-Uhlenbeck."""
     C = np.asarray(curvature, float)
     return tilted(lambda theta: theta @ C @ theta / 2, len(C), root)

@@ -20,7 +20,7 @@ from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import masgrad, sgd
 from masgrad.kernels.stability import minimise
 from masgrad.models.glm import GLM, Linear, Logistic
-from masgrad.paper.fields import Landscape, gaussian_design, waves
+from masgrad.paper.fields import Problem, gaussian_design, waves
 from masgrad.theory.bounds import convex_expansion, smooth_expansion, wasserstein_bound
 from masgrad.theory.conditioning import conditioning
 from masgrad.theory.coupling import coupled
@@ -150,7 +150,7 @@ def _hitting(kernel: Kernel, model: GLM, data, start, optimum, kappa: float) -> 
 
 
 def discretisation_error(
-    field: Landscape, wavy: bool, step_sizes: np.ndarray, seed: int = 0, chains: int = 2000
+    field: Problem, wavy: bool, step_sizes: np.ndarray, seed: int = 0, chains: int = 2000
 ) -> Discretisation:
     """Coupled distance to continuous time at a fixed time, with beta = 2n / eta and n fixed.
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from masgrad.paper import landscape, rotation
-from masgrad.paper.landscape_plot import plot_landscape
+from masgrad.paper import laws, rotation
+from masgrad.paper.laws_plot import plot_laws
 from masgrad.paper.logistic import BATCH, CHAINS, ETA, Experiment, N, logistic_experiment
 from masgrad.paper.rates import RatesExperiment, rates_experiment
 from masgrad.paper.rates_plot import plot_rates
@@ -50,13 +50,13 @@ def report_rates(out: Path, quick: bool, seed: int) -> None:
     _show(path, _slopes(result))
 
 
-def report_landscape(out: Path, quick: bool, seed: int) -> None:
-    """Sample the known laws and exit times; write `landscape.png`; print a table."""
-    path = _figure(out, "landscape")
+def report_laws(out: Path, quick: bool, seed: int) -> None:
+    """Sample the known laws and exit times; write `laws.png`; print a table."""
+    path = _figure(out, "laws")
     with _progress("laws and exit times", 4) as advance:
-        result = landscape.landscape_experiment(seed, quick, lambda name: advance())
+        result = laws.laws_experiment(seed, quick, lambda name: advance())
         advance()
-        plot_landscape(result, path)
+        plot_laws(result, path)
         advance()
     _show(path, _exit_times(result.exits))
 
@@ -151,17 +151,17 @@ def _slopes(result: RatesExperiment) -> Table:
         table.add_row(f"{name}, chain to diffusion", "T / n", f"{power.slope:.3f}", "1/2")
     for name, d in result.discretisation.items():
         worst = (d.distances / d.bounds).max()
-        what = f"W2 to continuous time, {name} (at most {worst:.2f} of the bound)"
+        what = f"coupled distance to continuous time, {name} (at most {worst:.2f} of the bound)"
         table.add_row(what, "eta", f"{d.slope:.3f}", "1")
     return table
 
 
-def _exit_times(exits: landscape.Exits) -> Table:
+def _exit_times(exits: laws.Exits) -> Table:
     """Simulated and exact exit times, and the slopes of their logarithms in beta."""
     table = Table(title="Mean exit time from a basin of a double well (t = k eta)")
     table.caption = (
         f"slope of the log in beta: {exits.slope:.4f} simulated, {exits.exact_slope:.4f} by the "
-        f"integral, {landscape.DEPTH} = the basin's depth in the limit"
+        f"integral, {laws.DEPTH} = the basin's depth in the limit"
     )
     for column in ("beta", "simulated", "standard error", "integral"):
         table.add_column(column, justify="right")

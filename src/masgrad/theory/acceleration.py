@@ -16,7 +16,7 @@ from masgrad.data.arrays import as_number, as_rows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.models.glm import GLM
 from masgrad.theory.conditioning import Conditioning, from_matrices
-from masgrad.theory.regions import as_points
+from masgrad.theory.regions import as_point, as_points
 from masgrad.types import Array
 
 
@@ -108,7 +108,7 @@ def well_specified(
         >>> mg.theory.well_specified(mg.Logistic(), [[1.0], [2.0]], [0.0])
         (array([0.5, 0.5]), array([0.25, 0.25]))
     """
-    X, theta = _design(model, X), as_points("theta", theta)[0]
+    X, theta = _design(model, X), as_point("theta", theta)
     if len(theta) != X.shape[1]:
         raise InputError(f"theta has {len(theta)} parameters, and X {X.shape[1]} columns")
     t = X @ theta
@@ -125,11 +125,12 @@ def _design(model: GLM, X: Array) -> np.ndarray:
 
 
 def _response(name: str, values: Array, X: np.ndarray) -> np.ndarray:
-    array = (
-        np.broadcast_to(np.asarray(values, np.float64), len(X))
-        if np.ndim(values) == 0
-        else (np.asarray(values, np.float64))
-    )
+    """One number a row; a single one is that of all rows."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{name}={values!r:.80}; {len(X)} numbers are needed") from None
+    array = np.full(len(X), array) if array.ndim == 0 else array
     if array.shape != (len(X),) or not np.isfinite(array).all():
         raise InputError(f"{name} has shape {array.shape}; {len(X)} finite numbers are needed")
     return array

@@ -5,16 +5,19 @@
     W2 <= (2 l^2 M^2 eta^4 / 3 + 2 l^2 p eta^3 / beta)^1/2  sum_{i < k} delta^i
     KL <= (l^2 M^2 beta eta^3 / 6 + l^2 p eta^2 / 2) k
 
-for h l-Lipschitz, M-bounded and x - eta h(x) delta-expansive. Their proofs use M only through the
-mean of |h|^2 along the continuous process, so that sup_t (E |h(theta_t)|^2)^1/2 may stand for it:
-a strongly convex field on all of R^p is not bounded, and its case would be empty otherwise.
+for h l-Lipschitz, M-bounded and x - eta h(x) delta-expansive. The first proof uses M only through
+the mean of |h|^2 along the continuous process, so that sup_t (E |h(theta_t)|^2)^1/2 may stand for
+it: a strongly convex field on all of R^p is not bounded, and its case would be empty otherwise. The
+second needs it under the law that the entropy is taken under, which is again the continuous one
+(the printed proof has the discretised one, and so bounds the entropy in the other direction;
+PAPER.md, Erratum 22).
 """
 
 import math
 from dataclasses import dataclass
 
 from masgrad.chains.door import check_count
-from masgrad.data.arrays import as_number
+from masgrad.data.arrays import as_size
 from masgrad.errors import InputError
 
 
@@ -47,7 +50,7 @@ def wasserstein_bound(
         0.08756
     """
     l2, M2, beta, eta, p, k = _checked(lipschitz, bound, beta, step_size, dim, steps)
-    delta = _at_least("expansion", expansion, 0.0)
+    delta = as_size("expansion", expansion, zero=True)
     local = math.sqrt(2 * l2 * M2 * eta**4 / 3 + 2 * l2 * p * eta**3 / beta)
     return local * _geometric(delta, k)
 
@@ -81,7 +84,7 @@ def smooth_expansion(lipschitz: float, step_size: float) -> float:
         >>> mg.theory.smooth_expansion(2.0, 0.1)
         1.2
     """
-    return 1 + _above("step_size", step_size) * _above("lipschitz", lipschitz)
+    return 1 + as_size("step_size", step_size) * as_size("lipschitz", lipschitz)
 
 
 def convex_expansion(lipschitz: float, step_size: float) -> float:
@@ -89,7 +92,7 @@ def convex_expansion(lipschitz: float, step_size: float) -> float:
 
     Paper: expansiveness - smooth, convex and strongly convex fields
     """
-    l, eta = _above("lipschitz", lipschitz), _above("step_size", step_size)  # noqa: E741
+    l, eta = as_size("lipschitz", lipschitz), as_size("step_size", step_size)  # noqa: E741
     if eta > 2 / l:
         raise InputError(f"step_size={eta:g}: the convex case assumes eta <= 2 / l = {2 / l:.3g}")
     return 1.0
@@ -108,7 +111,7 @@ def strongly_convex_expansion(alpha: float, lipschitz: float, step_size: float) 
         0.75
     """
     a, l, eta = (  # noqa: E741
-        _above(name, x)
+        as_size(name, x)
         for name, x in (("alpha", alpha), ("lipschitz", lipschitz), ("step_size", step_size))
     )
     if a > l:
@@ -159,34 +162,18 @@ def tv_rate(steps: int, batch_size: int) -> TotalVariationRate:
 def _checked(lipschitz, bound, beta, step_size, dim, steps):
     """l^2, M^2, beta, eta, p and k."""
     return (
-        _at_least("lipschitz", lipschitz, 0.0) ** 2,
-        _at_least("bound", bound, 0.0) ** 2,
-        _above("beta", beta),
-        _above("step_size", step_size),
+        as_size("lipschitz", lipschitz, zero=True) ** 2,
+        as_size("bound", bound, zero=True) ** 2,
+        as_size("beta", beta),
+        as_size("step_size", step_size),
         check_count("dim", dim),
         check_count("steps", steps, 0),
     )
 
 
-def _above(name: str, value: float) -> float:
-    number = as_number(name, value)
-    if number <= 0:
-        raise InputError(f"{name}={number:g}; a positive number is needed")
-    return number
-
-
-def _at_least(name: str, value: float, least: float) -> float:
-    number = as_number(name, value)
-    if number < least:
-        raise InputError(f"{name}={number:g}; at least {least:g} is needed")
-    return number
-
-
 def _geometric(delta: float, k: int) -> float:
     """Sum of delta^i over i < k; infinite where it overflows."""
-    if abs(delta - 1) < 1e-8:
-        return k + (delta - 1) * k * (k - 1) / 2
-    try:
-        return (delta**k - 1) / (delta - 1)
-    except OverflowError:
-        return math.inf
+    if delta == 1 or delta == 0:
+        return float(k) if delta else float(k > 0)
+    exponent = k * math.log1p(delta - 1)
+    return math.expm1(exponent) / (delta - 1) if exponent < 700 else math.inf

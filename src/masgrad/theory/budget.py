@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from masgrad.chains.door import check_count, check_model, sample_rows
-from masgrad.data.arrays import as_number
+from masgrad.data.arrays import as_number, as_size
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
 from masgrad.models.model import Model
@@ -56,12 +56,15 @@ def nonconvex_within(
 
 def _within(rows: int, gap: float, plan: Callable[[float], AnyPlan]) -> AnyPlan:
     """Bisection on log epsilon: the rows of a plan fall as epsilon grows."""
-    rows, gap = check_count("rows", rows), as_number("gap", gap)
-    if gap <= 0:
-        raise InputError(f"gap={gap:g}: there is nothing to gain; start away from the optimum")
+    rows, gap = check_count("rows", rows), as_size("gap", gap, zero=True)
+    if gap == 0:
+        raise InputError("gap=0: there is nothing to gain; start away from the optimum")
     low, high = math.log(gap) - 80.0, math.log(gap)
     while plan(math.exp(high)).samples > rows:
         high += 1.0
+        if high > math.log(gap) + 40.0:
+            least = plan(math.exp(high)).samples
+            raise InputError(f"rows={rows}: too few; one step takes {least} whatever the accuracy")
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if plan(math.exp(middle)).samples > rows else (low, middle)
@@ -121,10 +124,23 @@ def rows_for_width(
     if not 0 < as_number("level", level) < 1:
         raise InputError(f"level={level}; a probability between 0 and 1 is needed")
     m = landscape(model, pilot)(model.theta(theta, rows))
-    width = np.broadcast_to(np.asarray(half_width, float), m.mean.shape)
+    width = _widths(half_width, len(m.mean))
+    needed = np.ceil((norm.ppf((1 + level) / 2) / width) ** 2 * np.diag(m.sandwich))
+    if not needed.max() < 1e18:
+        raise InputError(
+            f"half_width={half_width}: {needed.max():.1e} rows would be needed; ask for wider ones"
+        )
+    return RowsNeeded(needed.astype(int), width, float(level))
+
+
+def _widths(half_width: Array, p: int) -> np.ndarray:
+    """One positive number for each coordinate."""
+    try:
+        width = np.broadcast_to(np.asarray(half_width, float), p)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"half_width={half_width!r}; a number, or {p} of them, is needed"
+        ) from None
     if not (np.isfinite(width).all() and (width > 0).all()):
         raise InputError(f"half_width={half_width}; positive numbers are needed")
-    quantile = norm.ppf((1 + level) / 2)
-    return RowsNeeded(
-        np.ceil((quantile / width) ** 2 * np.diag(m.sandwich)).astype(int), width, float(level)
-    )
+    return width

@@ -24,6 +24,9 @@ from masgrad.theory.pairs import Found, largest, power, top
 from masgrad.theory.regions import Segments, as_points
 from masgrad.types import Array, Rows
 
+NOISELESS = 1e-26
+"""Size of Sigma beside that at other points below which it is nothing but rounding."""
+
 
 @dataclass(frozen=True)
 class Extremum:
@@ -135,12 +138,11 @@ def conditioning(
     check_model(model)
     rows = sample_rows(model, data)
     at, along, partner = _pairing(region)
-    for name, points in (("region", at), ("region", along)):
-        if points.shape[1] != model.dim(rows):
-            raise InputError(
-                f"{name} has points of {points.shape[1]} parameters; this model and data need "
-                f"{model.dim(rows)}"
-            )
+    if at.shape[1] != model.dim(rows):
+        raise InputError(
+            f"region has points of {at.shape[1]} parameters; this model and data need "
+            f"{model.dim(rows)}"
+        )
     covs, hessians = _moments(model, data, at, along)
     return from_matrices(covs, hessians, at, along, partner, check_ridge(ridge))
 
@@ -157,11 +159,11 @@ def _pairing(region: Array | Segments) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def _moments(model, data, at: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sigma at the points w and H at the points v; each point once, with a progress bar."""
     look, known = landscape(model, data), {}
-    points = [*at, *([] if along is at else along)]
+    both = {w.tobytes() for w in at}
+    points = {v.tobytes(): v for v in (*at, *along)}
     with Progress(len(points), label="points") as bar:
-        for i, theta in enumerate(points):
-            if theta.tobytes() not in known:
-                known[theta.tobytes()] = look(theta)
+        for i, (name, theta) in enumerate(points.items()):
+            known[name] = look(theta) if name in both else look(theta, ("hessian",))
             bar.update(i + 1)
     covs = np.stack([known[w.tobytes()].cov for w in at])
     return covs, np.stack([known[v.tobytes()].hessian for v in along])
@@ -176,9 +178,9 @@ def from_matrices(
     ridge: float = 0.0,
 ) -> Conditioning:
     """The same from Sigma (m, p, p) at the points w and H (k, p, p) at the points v."""
+    covs = covs + ridge * np.eye(covs.shape[1])
     values, vectors = np.linalg.eigh(covs)
-    values = values + ridge
-    _check_regular(values)
+    _check_regular(covs, values)
     V = np.sqrt(values), vectors
     curvature = np.linalg.eigvalsh(hessians)
     steep, flat = int(curvature[:, -1].argmax()), int(curvature[:, 0].argmin())
@@ -201,15 +203,24 @@ def _unless_rounding(low: float, high: float) -> float:
     return float(low) if abs(low) > FLOOR * abs(high) else 0.0
 
 
-def _check_regular(values: np.ndarray) -> None:
-    """V(w) is positive definite at every point, as all theorems assume."""
-    floor = np.maximum(FLOOR * values[:, -1], 1e-16 * values.max())
-    singular = values[:, 0] <= floor
+def _check_regular(covs: np.ndarray, values: np.ndarray) -> None:
+    """V(w) is positive definite at every point, as all theorems assume, and can be computed."""
+    spread = np.sqrt(np.maximum(np.einsum("mii->mi", covs), np.finfo(float).tiny))
+    correlations = covs / spread[:, :, None] / spread[:, None]
+    singular = ~(np.linalg.eigvalsh(correlations)[:, 0] > FLOOR)
+    singular |= ~(values[:, -1] > NOISELESS * values.max())
     if singular.any():
         raise InputError(
             f"V(w) is singular at point {int(np.argmax(singular))} of the region, and the theorems "
             "assume it positive definite: the gradient has no noise in some direction there; drop "
             "redundant columns, leave that point out, or pass ridge="
+        )
+    uneven = ~(values[:, 0] > FLOOR * values[:, -1])
+    if uneven.any():
+        raise InputError(
+            f"V(w) at point {int(np.argmax(uneven))} of the region has standard deviations from "
+            f"{spread[np.argmax(uneven)].min():.1e} to {spread[np.argmax(uneven)].max():.1e}: too "
+            "far apart for its root; bring the columns to comparable units"
         )
 
 

@@ -56,8 +56,10 @@ def coupled(
 
     Paper: Lemma Wasserstein - the coupling of its proof, simulated
 
-    Both have the inverse temperature beta = 2n / eta. The fine process is itself discretised: its
-    own distance to continuous time is about 1/substeps of what is measured.
+    Both have the inverse temperature beta = 2n / eta. The fine process is itself discretised: for
+    MasGrad, whose noise is additive, its own distance to continuous time is about 1/substeps of
+    what is measured. The lemma is about MasGrad; SGD and natural gradient have a noise that depends
+    on theta, for which nothing is proved.
 
     Args:
         kernel: `masgrad`, `sgd` or `natural_gradient` with a constant step.
@@ -68,7 +70,7 @@ def coupled(
         batch_size: n.
         substeps: fine steps for each of them.
         chains: number of independent pairs.
-        seed: the same seed and number of chains give the same paths.
+        seed: the same seed, chains and substeps give the same paths.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -92,7 +94,7 @@ def coupled(
             key = jax.random.fold_in(jax.random.key(seed), k)
             states = _advance(kernel, fine, field, states, key, np.asarray(n), substeps)
             jax.block_until_ready(states[1].theta)
-            bar.update(k)
+            bar.update(k + 1)
     return Coupled(*(np.asarray(s.theta.T) for s in states))
 
 

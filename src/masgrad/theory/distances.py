@@ -43,15 +43,16 @@ def sliced_wasserstein2(
 
     Times sqrt(p) it equals the distance of two laws that differ by a shift.
     """
-    p = len(list(_columns(a, b)))
-    axes = np.random.default_rng(seed).normal(size=(p, check_count("directions", directions)))
+    a, b = _samples(a, b)
+    shape = a.shape[1], check_count("directions", directions)
+    axes = np.random.default_rng(seed).normal(size=shape)
     axes /= np.linalg.norm(axes, axis=0)
-    return float(np.sqrt((wasserstein2(np.asarray(a) @ axes, np.asarray(b) @ axes) ** 2).mean()))
+    return float(np.sqrt((wasserstein2(a @ axes, b @ axes) ** 2).mean()))
 
 
 def exact_wasserstein2(a: np.ndarray, b: np.ndarray) -> float:
     """Wasserstein-2 distance of two empirical laws in p dimensions, by optimal assignment."""
-    _columns(a, b)
+    a, b = _samples(a, b)
     _check_equal(a, b)
     if len(a) > LARGEST_ASSIGNMENT:
         raise InputError(
@@ -62,10 +63,19 @@ def exact_wasserstein2(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sqrt(cost[linear_sum_assignment(cost)].mean()))
 
 
+def _samples(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two samples (n, p) of finite numbers in the same dimension."""
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1] or not a.size * b.size:
+        raise InputError(f"samples of shape {a.shape} and {b.shape}; (n, p) is needed")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise InputError("a sample holds numbers that are not finite; leave those chains out")
+    return a, b
+
+
 def _columns(a: np.ndarray, b: np.ndarray):
-    if np.ndim(a) != 2 or np.ndim(b) != 2 or np.shape(a)[1] != np.shape(b)[1]:
-        raise InputError(f"samples of shape {np.shape(a)} and {np.shape(b)}; (n, p) is needed")
-    return zip(np.asarray(a).T, np.asarray(b).T, strict=True)
+    a, b = _samples(a, b)
+    return zip(a.T, b.T, strict=True)
 
 
 def _check_equal(a: np.ndarray, b: np.ndarray) -> None:

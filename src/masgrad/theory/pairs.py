@@ -62,9 +62,10 @@ def largest(P: tuple[np.ndarray, np.ndarray], Q: np.ndarray) -> Found:
             break
         i, j = divmod(int(bounds.argmax()), len(Q))
     rest = np.argwhere(left)
-    if len(rest):
-        ends = top(half[rest[:, 0]], Q[rest[:, 1]])
-        w, v = rest[ends.argmax()]
+    size = max(16, CHUNK_NUMBERS // half.shape[-1] ** 2)
+    for some in (rest[s : s + size] for s in range(0, len(rest), size)):
+        ends = top(half[some[:, 0]], Q[some[:, 1]])
+        w, v = some[ends.argmax()]
         best = _better(best, Found(float(ends.max()), int(w), int(v)))
     return best
 

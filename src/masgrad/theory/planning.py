@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from masgrad.chains.door import check_count
-from masgrad.data.arrays import as_number
+from masgrad.data.arrays import as_number, as_size
 from masgrad.errors import InputError
 from masgrad.types import Array
 
@@ -61,7 +61,7 @@ class Plan:
         return math.sqrt(self.steps / self.batch_size)
 
     def bootstrap(self, rows: int) -> "Bootstrap":
-        """Whether this chain, on a table of `rows` rows, sits closer to their ERM than noise.
+        """The paper's condition for a chain on a table of `rows` rows.
 
         Paper: bootstrap regime - eta < n/N, so that beta > N
         """
@@ -70,7 +70,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Rows drawn from a table of N: within beta > N the iterate's spread is below 1/sqrt(N).
+    """Rows drawn from a table of N: the paper's condition eta < n/N, so that beta > N.
+
+    The iterate's covariance is about (1/beta) F^-1/2 and the ERM's F^-1/N: where F is near the
+    identity the condition says that the chain sits closer to the ERM than the ERM to theta*. In
+    other units compare `stationary_law(...).sd` with the sandwich, as `masgrad plan FILE` does.
 
     Args:
         rows: N.
@@ -131,11 +135,11 @@ class ConvexPlan(Plan):
 
     @property
     def order(self) -> float:
-        """(p / eps) log(1 / eps), the order of n T.
+        """(p / eps) log(1 / eps), the order of n T; p / eps at least, where eps is not small.
 
         Paper: sample complexity - (p/eps) log(1/eps) for a strongly convex landscape
         """
-        return self.dim / self.epsilon * math.log(1 / self.epsilon)
+        return self.dim / self.epsilon * max(1.0, math.log(1 / self.epsilon))
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,7 @@ def plan_convex(
             f"alpha={alpha:g}: the theorem assumes a strongly convex landscape, alpha > 0; take a "
             "region on which H is positive definite, or use plan_nonconvex"
         )
+    alpha = as_size("alpha", alpha)
     if alpha > gamma:
         raise InputError(
             f"alpha={alpha:g} exceeds gamma={gamma:g}: they are the smallest and the largest "
@@ -238,6 +243,7 @@ def plan_nonconvex(
     gamma, delta = _gamma(gamma), as_number("delta", delta)
     if not 0 < delta <= 1:
         raise InputError(f"delta={delta:g}: a distance in total variation, in (0, 1], is needed")
+    delta = as_size("delta", delta)
     gap, epsilon, dim, v_max = _shared(gap, epsilon, dim, v_max)
     start, noise = 2 * gamma * gap, dim * delta**2
     steps = _whole((start + noise) * max(v_max, 1.0) / epsilon**2)
@@ -268,12 +274,8 @@ def prox_steps(alpha: float, gamma: float, epsilon: float, distance: float) -> i
     gamma, alpha = _gamma(gamma), as_number("alpha", alpha)
     if not 0 < alpha <= gamma:
         raise InputError(f"alpha={alpha:g}: the proposition assumes 0 < alpha <= gamma={gamma:g}")
-    epsilon, distance = as_number("epsilon", epsilon), as_number("distance", distance)
-    if epsilon <= 0 or distance < 0:
-        raise InputError(
-            f"epsilon={epsilon:g}, distance={distance:g}: a positive accuracy and a distance that "
-            "is not negative are needed"
-        )
+    alpha, epsilon = as_size("alpha", alpha), as_size("epsilon", epsilon)
+    distance = as_size("distance", distance, zero=True)
     return _whole(gamma / alpha * math.log1p(alpha / (2 * epsilon) * distance**2))
 
 
@@ -284,20 +286,15 @@ def _gamma(gamma: float) -> float:
             f"gamma={gamma:g}: the theorems assume gamma > 0, the largest eigenvalue of "
             "V^-1/2 H V^-1/2 over the region"
         )
-    return gamma
+    return as_size("gamma", gamma)
 
 
 def _shared(gap: float, epsilon: float, dim: int, v_max: float) -> tuple[float, float, int, float]:
     """The constants that both theorems take."""
-    gap, epsilon, v_max = (
-        as_number(name, x) for name, x in (("gap", gap), ("epsilon", epsilon), ("v_max", v_max))
-    )
-    if gap < 0:
-        raise InputError(f"gap={gap:g}: L(theta_0) - min L is not negative")
-    if epsilon <= 0:
-        raise InputError(f"epsilon={epsilon:g}: a positive accuracy is needed")
-    if v_max <= 0:
+    gap, epsilon = as_size("gap", gap, zero=True), as_size("epsilon", epsilon)
+    if as_number("v_max", v_max) <= 0:
         raise InputError(f"v_max={v_max:g}: the theorems assume V positive definite, max ||V|| > 0")
+    v_max = as_size("v_max", v_max)
     return gap, epsilon, check_count("dim", dim), v_max
 
 

@@ -112,7 +112,11 @@ def closeness_rate(
     sizes = np.array([check_count("batch_sizes", n) for n in np.atleast_1d(batch_sizes)])
     if len(np.unique(sizes)) < 2:
         raise InputError(f"batch_sizes={list(sizes)}; at least two of them make a rate")
-    seed = check_seed(seed)
+    steps, chains, seed = (
+        check_count("steps", steps),
+        check_count("chains", chains, 2),
+        check_seed(seed),
+    )
     found = [_at(kernel, model, data, theta0, steps, int(n), chains, seed) for n in sizes]
     names = ("ks", "ks_baseline", "w2", "w2_baseline")
     return ClosenessRate(sizes, steps, *(np.array([getattr(c, k) for c in found]) for k in names))

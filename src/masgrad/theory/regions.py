@@ -40,6 +40,13 @@ def as_points(name: str, points: Array) -> np.ndarray:
     return array
 
 
+def as_point(name: str, point: Array) -> np.ndarray:
+    """One finite parameter point (p,)."""
+    if np.ndim(point) != 1:
+        raise InputError(f"{name} has shape {np.shape(point)}; one point (p,) is needed")
+    return as_points(name, point)[0]
+
+
 def ball(
     centre: Array, radius: float, points: int = 100, seed: int = 0, metric: Array | None = None
 ) -> np.ndarray:
@@ -57,7 +64,7 @@ def ball(
         >>> mg.theory.ball([1.0, 2.0], 0.5, points=50).shape
         (50, 2)
     """
-    centre = as_points("centre", centre)[0]
+    centre = as_point("centre", centre)
     radius, points = as_number("radius", radius), check_count("points", points)
     if radius <= 0:
         raise InputError(f"radius={radius:g}; a positive number is needed")
@@ -73,10 +80,13 @@ def _from_metric(unit: np.ndarray, metric: Array | None) -> np.ndarray:
     """Points of the unit ball as points with d' M d <= 1."""
     if metric is None:
         return unit
+    M, p = np.asarray(metric, float), unit.shape[1]
+    if M.shape != (p, p) or not np.allclose(M, M.T):
+        raise InputError(f"metric has shape {M.shape}; a symmetric matrix ({p}, {p}) is needed")
     try:
-        return np.linalg.solve(np.linalg.cholesky(np.asarray(metric, float)).T, unit.T).T
+        return np.linalg.solve(np.linalg.cholesky(M).T, unit.T).T
     except np.linalg.LinAlgError:
-        raise InputError("metric: a positive definite matrix (p, p) is needed") from None
+        raise InputError("metric: a positive definite matrix is needed") from None
 
 
 def path(trace: Trace, points: int = 200) -> np.ndarray:
@@ -110,7 +120,7 @@ def segments(path: Array, optimum: Array, points: int = 5) -> Segments:
         >>> mg.theory.segments([[0.0, 0.0], [1.0, 1.0]], [2.0, 2.0]).along.shape
         (2, 10, 2)
     """
-    at, optimum = as_points("path", path), as_points("optimum", optimum)[0]
+    at, optimum = as_points("path", path), as_point("optimum", optimum)
     if at.shape[1] != len(optimum):
         raise InputError(f"a path in {at.shape[1]} dimensions and an optimum in {len(optimum)}")
     share = np.linspace(0.0, 1.0, check_count("points", points, 2))[:, None]

@@ -58,6 +58,8 @@ class Smoothness:
 
         A field with a curl, or without convexity, gets the first, 1 + eta l.
         """
+        if self.lipschitz == 0:
+            return 1.0
         flat = self.convexity >= -GRADIENT * self.lipschitz
         if self.curl > GRADIENT or not flat or step_size > 2 / self.lipschitz:
             return smooth_expansion(self.lipschitz, step_size)
@@ -121,11 +123,18 @@ def field_and_jacobian(
     rows, points = door.sample_rows(model, data), as_points("region", region)
     points = door.starts(model, points, rows, len(points))
     unit = dataclasses.replace(kernel, step_size=1.0)
+    count = points.shape[1]
+    padded = np.pad(points, ((0, 0), (0, -count % POINTS)), mode="edge")  # compiled for one size
     pieces = [
-        _differentiate(unit, field, points[:, s : s + POINTS])
-        for s in range(0, points.shape[1], POINTS)
+        _differentiate(unit, field, padded[:, s : s + POINTS]) for s in range(0, count, POINTS)
     ]
-    h, J = (np.concatenate(parts, -1) for parts in zip(*pieces, strict=True))
+    h, J, floored = (np.concatenate(parts, -1)[..., :count] for parts in zip(*pieces, strict=True))
+    if floored.any():
+        raise InputError(
+            f"V is singular at point {int(floored.argmax())} of the region: the gradient has no "
+            "noise in some direction there, and V^-1 b no derivative; drop redundant columns, or "
+            "use mg.masgrad(..., ridge=)"
+        )
     if not (np.isfinite(h).all() and np.isfinite(J).all()):
         raise InputError("the field is not finite on this region; take a smaller one")
     return h.T, np.moveaxis(J, -1, 0)
@@ -150,7 +159,7 @@ def memoryless_field(
 
 
 @eqx.filter_jit
-def _differentiate(kernel: Kernel, field: Field, theta: Array) -> tuple[Array, Array]:
+def _differentiate(kernel: Kernel, field: Field, theta: Array) -> tuple[Array, Array, Array]:
     at = derivative(kernel, kernel.init(jnp.asarray(theta)), field)
     eye = jnp.eye(len(theta))[:, :, None]
-    return theta - flatten(at.state), eye - at.by_state
+    return theta - flatten(at.state), eye - at.by_state, at.state.floored

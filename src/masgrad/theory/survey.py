@@ -1,8 +1,9 @@
 """What the theorems say for a model and data: the optimum, the gap, a region, its constants.
 
-The region is the way that MasGrad itself takes: the deterministic update from the start, with the
-step that the straight line to the optimum recommends. At each of its points the proofs use H on the
-way to the next point and to the optimum (`segments`).
+The region is the sublevel set {L <= L(start)}, which the deterministic update does not leave:
+points of the ellipsoid of H around the optimum through the start, pulled in where L is higher
+there, with the start and the optimum themselves. At each of them the proofs use H on the way to the
+optimum and to the next iterate (`Segments`), and so does this.
 """
 
 from dataclasses import dataclass
@@ -10,22 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from masgrad.chains import door
-from masgrad.chains.run import run
 from masgrad.covariance.least_squares import LeastSquaresMoments
+from masgrad.covariance.moments import Moments, row_moments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError
+from masgrad.kernels.landscape import landscape
 from masgrad.kernels.methods import masgrad
 from masgrad.kernels.stability import minimise
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.precision import float64
 from masgrad.theory.budget import convex_within
 from masgrad.theory.conditioning import Conditioning, conditioning
 from masgrad.theory.planning import ConvexPlan, NonConvexPlan, plan_convex, plan_nonconvex
-from masgrad.theory.regions import Segments, segments
+from masgrad.theory.regions import Segments, ball
 from masgrad.types import Array, Rows
 
-LINE, PATH, THIN = 21, 400, 10
-"""Points on the straight line; steps of the update, and of them every tenth is a point."""
+POINTS = 16
+"""Points of the sublevel set besides the start."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def survey(
         data: rows, or for `Linear()` `LeastSquaresMoments`.
         theta0: the start; 0 unless given.
         optimum: of the mean loss; found for GLMs, else to be given.
-        region: as in `conditioning`; MasGrad's own way from theta0 unless given.
+        region: as in `conditioning`; the set L <= L(theta0) unless given.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -102,12 +105,15 @@ def survey(
     p = model.dim(checked)
     start = np.zeros(p) if theta0 is None else model.theta(theta0, checked)
     best = _optimum(model, data, checked) if optimum is None else model.theta(optimum, checked)
+    gap = _risk(model, data, start) - _risk(model, data, best)
+    if gap < -1e-9 * abs(_risk(model, data, best)):
+        raise InputError("the optimum that was given has a higher mean loss than the start")
     words = "the points given"
     if region is None:
-        region, words = _own_way(model, data, start, best)
+        region, words = _sublevel_set(model, data, start, best)
     return Survey(
         best,
-        _gap(model, data, start, best),
+        max(gap, 0.0),
         conditioning(model, data, region),
         words,
         door.known_rows(data, checked) or 0,
@@ -125,18 +131,46 @@ def _optimum(model: Model, data, checked: Rows) -> np.ndarray:
             "the mean loss has no optimum on these rows: they are separable, or columns are "
             "collinear; drop columns, or give optimum= and region="
         )
-    return found
+    m = row_moments(model, found, checked, ("hessian",))
+    return found - np.linalg.solve(m.hessian, m.mean)  # to rounding
 
 
-def _gap(model: Model, data, start: np.ndarray, best: np.ndarray) -> float:
+def _risk(model: Model, data, theta: np.ndarray) -> float:
+    """L(theta); from kept moments, up to a constant."""
     if isinstance(data, LeastSquaresMoments):
-        return float((start - best) @ data.hessian @ (start - best) / 2)
-    return max(0.0, model.risk(start, data) - model.risk(best, data))
+        away = theta - data.optimum()
+        return float(away @ data.hessian @ away / 2)
+    return model.risk(theta, data)
 
 
-def _own_way(model: Model, data, start: np.ndarray, best: np.ndarray) -> tuple[Segments, str]:
-    line = best + np.linspace(1.0, 0.0, LINE)[:, None] * (start - best)
-    eta = conditioning(model, data, segments(line, best, 3)).step_masgrad
-    trace = run(masgrad(eta), model, data, start, PATH, None, 1, thin=THIN, progress=False)
-    points = trace.theta[0]  # type: ignore[union-attr]
-    return segments(points, best), f"MasGrad's way from the start, eta = {eta:.3g}, {PATH} steps"
+@float64
+def _sublevel_set(model: Model, data, start: np.ndarray, best: np.ndarray) -> tuple[Segments, str]:
+    """Points with L <= L(start), each with its ways to the optimum and to the next iterate."""
+    look = landscape(model, data)
+    at = _points(model, data, start, best, look(best).hessian)
+    share = np.array([0.0, 0.5, 1.0])[:, None]
+    home = at[:, None] + share * (best - at)[:, None]
+    eta = conditioning(model, data, Segments(at, home)).step_masgrad
+    step = np.stack([_direction(look(w)) for w in at]) * eta
+    onward = at[:, None] - share[1:] * step[:, None]
+    words = f"{len(at)} points of the set L <= L(start), which the deterministic update keeps to"
+    return Segments(at, np.concatenate([home, onward], axis=1)), words
+
+
+def _points(model: Model, data, start, best, H: np.ndarray) -> np.ndarray:
+    radius = np.sqrt(max((start - best) @ H @ (start - best), 0.0))
+    if radius == 0:
+        return best[None]
+    if not np.linalg.eigvalsh(H)[0] > 0:
+        raise InputError("H is not positive definite at the optimum: it is no strict minimum")
+    points, level = ball(best, radius, POINTS, metric=H), _risk(model, data, start)
+    with np.errstate(over="ignore"):
+        for i in range(len(points)):
+            while not _risk(model, data, points[i]) <= level and np.any(points[i] != best):
+                points[i] = best + (points[i] - best) / 2
+    return np.vstack([points, start])
+
+
+def _direction(m: Moments) -> np.ndarray:
+    """V^-1 b."""
+    return masgrad(1.0).adjustment.matrix(m) @ m.mean

@@ -53,7 +53,7 @@ class Exits:
 
 
 @dataclass(frozen=True)
-class LandscapeExperiment:
+class LawsExperiment:
     """Samples of the Gibbs and Ornstein-Uhlenbeck laws, (chains, p) each, and exit times."""
 
     gibbs: np.ndarray
@@ -61,9 +61,9 @@ class LandscapeExperiment:
     exits: Exits
 
 
-def landscape_experiment(
+def laws_experiment(
     seed: int = 0, quick: bool = False, report: Callable[[str], None] = lambda name: None
-) -> LandscapeExperiment:
+) -> LawsExperiment:
     """Sample both laws and measure exit times; `quick` takes fewer chains and shallower basins."""
     chains = 20_000 if quick else 100_000
     gibbs = gibbs_sample(chains, seed)
@@ -71,7 +71,7 @@ def landscape_experiment(
     gaussian = ornstein_uhlenbeck_sample(chains, seed)
     report("Ornstein-Uhlenbeck")
     batches = np.arange(5, 11 if quick else 16, 2)
-    return LandscapeExperiment(gibbs, gaussian, exit_times(batches, 500 if quick else 2000, seed))
+    return LawsExperiment(gibbs, gaussian, exit_times(batches, 500 if quick else 2000, seed))
 
 
 def gibbs_beta() -> float:

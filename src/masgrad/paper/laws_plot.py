@@ -7,14 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 
-from masgrad.paper import landscape
-from masgrad.paper.landscape import LandscapeExperiment
+from masgrad.paper import laws
+from masgrad.paper.laws import LawsExperiment
 from masgrad.plots import COLOURS
 
 BLUE, LIGHT, RED, _ = COLOURS.values()
 
 
-def plot_landscape(result: LandscapeExperiment, path: Path) -> None:
+def plot_laws(result: LawsExperiment, path: Path) -> None:
     """Three panels: a histogram, a cloud with its ellipse, exit times against beta."""
     figure, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
     _gibbs(axes[0], result.gibbs[:, 0])
@@ -27,18 +27,18 @@ def plot_landscape(result: LandscapeExperiment, path: Path) -> None:
 
 
 def _gibbs(ax: Axes, sample: np.ndarray) -> None:
-    beta = landscape.gibbs_beta()
-    cdf = landscape.gibbs_cdf(landscape.GIBBS_DEPTH, beta)
+    beta = laws.gibbs_beta()
+    cdf = laws.gibbs_cdf(laws.GIBBS_DEPTH, beta)
     ax.hist(sample, 100, density=True, color=LIGHT, label="diffusion of SGD, V = I")
-    density = np.gradient(cdf, landscape.GRID)
-    ax.plot(landscape.GRID, density, color=RED, label="Gibbs law, exp(-beta L)")
+    density = np.gradient(cdf, laws.GRID)
+    ax.plot(laws.GRID, density, color=RED, label="Gibbs law, exp(-beta L)")
     ax.set(title=f"Double well, beta = {beta:g}", xlabel="theta", ylabel="density", xlim=(-2, 2))
 
 
 def _ornstein_uhlenbeck(ax: Axes, sample: np.ndarray) -> None:
     some = sample[:3000]
     ax.plot(*some.T, ".", ms=2, color=LIGHT, label="diffusion of SGD")
-    values, vectors = np.linalg.eigh(landscape.ornstein_uhlenbeck_cov())
+    values, vectors = np.linalg.eigh(laws.ornstein_uhlenbeck_cov())
     angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))
     width, height = 2 * np.sqrt(5.991 * values[::-1])
     label = "95 % of N(0, S), C S + S C' = (2/beta) V V'"
@@ -46,14 +46,14 @@ def _ornstein_uhlenbeck(ax: Axes, sample: np.ndarray) -> None:
     ax.set(title="Linear b, constant V", xlabel="theta 1", ylabel="theta 2", aspect="equal")
 
 
-def _exits(ax: Axes, exits: landscape.Exits) -> None:
+def _exits(ax: Axes, exits: laws.Exits) -> None:
     label = f"simulated, 2 standard errors: slope {exits.slope:.4f}"
     ax.errorbar(
         exits.beta, exits.simulated, 2 * exits.standard_error, fmt="o", color=BLUE, label=label
     )
     ax.plot(exits.beta, exits.exact, color=RED, label=f"integral: slope {exits.exact_slope:.4f}")
-    kramers = np.exp(landscape.DEPTH * (exits.beta - exits.beta[0])) * exits.exact[0]
-    ax.plot(exits.beta, kramers, ":", color="black", label=f"exp(beta h), h = {landscape.DEPTH}")
+    kramers = np.exp(laws.DEPTH * (exits.beta - exits.beta[0])) * exits.exact[0]
+    ax.plot(exits.beta, kramers, ":", color="black", label=f"exp(beta h), h = {laws.DEPTH}")
     ax.set(
         yscale="log",
         title="Leaving a basin of depth h",
