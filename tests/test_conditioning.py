@@ -162,7 +162,8 @@ def test_the_acceleration_theorem_holds(rng, family, misspecified):
     model, theta = mg.GLM(family), np.array([0.3, -0.5, 0.2])
     mean, variance = well_specified(model, X, theta)
     if misspecified:
-        mean, variance = mean + 0.3 * np.sin(X[:, 0]), variance * (1 + X[:, 1] ** 2)
+        mean = mean * (1 + 0.3 * np.sin(X[:, 0]) * (1 - np.minimum(mean, 1)))  # in the range of y
+        variance = variance * (1 + X[:, 1] ** 2)
     region = ball(theta, 0.3, 12)
     a = acceleration(model, X, region, mean, variance)
     assert a.holds and a.constant >= 1
@@ -232,5 +233,11 @@ def test_bad_regions_name_the_assumption(rng):
         acceleration(mg.GaussianMixture(2, 1.0), X, [np.zeros(4)], y, 1.0)
     with pytest.raises(ValueError, match="mean has shape"):
         acceleration(model, X, [np.zeros(4)], y[:5], 1.0)
+    with pytest.raises(ValueError, match="needs y in"):
+        acceleration(mg.Logistic(), X, [np.zeros(4)], 5.5, 0.25)
+    with pytest.raises(ValueError, match="dispersion"):
+        well_specified(model, X, np.zeros(4), dispersion=-4)
+    with pytest.raises(ValueError, match="overflows"):
+        well_specified(mg.Poisson(), X, np.full(4, 1e4))
     with pytest.raises(ValueError, match="overflows or vanishes"):
         acceleration(mg.Logistic(), X, [np.full(4, 1e4)], 0.5, 0.25)

@@ -166,10 +166,21 @@ def test_singular_covariances_are_named(rng):
     X, y = scenarios.regression(rng)
     with pytest.raises(ValueError, match="perfect fit"):
         mg.iterate_law(mg.Linear(), (X, X @ np.ones(4)), np.ones(4), mg.masgrad(0.1), 5, 10)
+    with pytest.raises(ValueError, match="perfect fit"):
+        mg.stationary_law(mg.Linear(), (X, X @ np.ones(4)), np.ones(4), mg.masgrad(0.1), 10)
     twice = np.column_stack([X, X[:, 0]])
     with pytest.warns(mg.errors.SingularWarning, match="3 of 3 steps"):
         law = mg.iterate_law(mg.Linear(), (twice, y), np.zeros(5), mg.masgrad(0.1), 3, 10)
     assert "floor at 3 steps" in law.note
+
+
+def test_a_law_that_says_little_warns(logistic):
+    """Noise-free rows on the way; a step that does not contract; both as `run` would show."""
+    model, (X, y) = logistic
+    with pytest.warns(mg.errors.LinearisationWarning, match="linear approximation"):
+        mg.iterate_law(mg.Linear(), (X, X @ np.ones(2)), START, mg.masgrad(0.3), 50, 50)
+    with pytest.warns(mg.errors.StepSizeWarning, match="unstable"):
+        mg.iterate_law(model, (X, y), minimise(model, (X, y)), mg.masgrad(6.0), 3, 10_000)
 
 
 def test_another_batch_size_does_not_compile_again(linear):
@@ -187,7 +198,10 @@ def test_bad_input(logistic):
         mg.iterate_law(model, data, START, mg.masgrad(0.1, "batch"), 5, 20)
     with pytest.raises(ValueError, match="diagonal=True"):
         mg.iterate_law(model, data, START, mg.adagrad(0.1, diagonal=False), 5, 20)
-    with pytest.raises(ValueError, match="smaller step_size"):
+    with (
+        pytest.raises(ValueError, match="smaller step_size"),
+        pytest.warns(mg.errors.StepSizeWarning),
+    ):
         mg.iterate_law(mg.Poisson(), (data[0], data[1]), START, mg.sgd(1e4), 50, 20)
     with pytest.raises(TypeError, match="whole number"):
         mg.iterate_law(model, data, START, mg.sgd(0.1), 5.5, 20)

@@ -171,6 +171,7 @@ def test_universality_of_the_limit(seed, law):
     assert predicted < 0.03
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
 def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
     """Gaussian design, far start, two steps: the KS distance of two samples falls like n^-1/2."""

@@ -277,6 +277,8 @@ def test_other_bad_input():
     with pytest.raises(ValueError, match="nothing to gain"):
         convex_within(100, 0.5, 2.0, 0.0, 4, 1.5)
     z, model = np.array([[-1.0], [1.0]]), scenarios.mean_model(1)
+    with pytest.warns(mg.errors.StationarityWarning, match="estimate"):
+        rows_for_width(model, z, [0.7], 0.1)
     with pytest.raises(ValueError, match="half_width"):
         rows_for_width(model, z, [0.0], 0.0)
     with pytest.raises(ValueError, match="level"):
@@ -287,7 +289,12 @@ def test_other_bad_input():
         rows_for_width(model, z, [0.0], 1e-12)
     x = np.arange(20.0)
     for twin in (x, 3 * x, -x):
+        columns = np.column_stack([x, twin])
+        with pytest.raises(ValueError, match="singular"):
+            survey(mg.Linear(), (columns, x**2), optimum=[0.0, 0.0], region=[[0.0, 0.0]])
+        ridged = survey(mg.Linear(), (columns, x**2), None, [0.0, 0.0], [[0.0, 0.0]], ridge=1.0)
+        assert ridged.conditioning.gamma > 0
         with pytest.raises(ValueError, match="positive definite"):
-            rows_for_width(mg.Linear(), (np.column_stack([x, twin]), x**2), [0.0, 0.0], 0.1)
+            rows_for_width(mg.Linear(), (columns, x**2), [0.0, 0.0], 0.1)
     with pytest.raises(ValueError, match="positive definite"):
         rows_for_width(mg.GaussianMixture(2, 1.0), np.array([-5.0, 5.0]), [0.0, 0.0], 0.1)

@@ -66,12 +66,14 @@ def plan(
     radius: Annotated[
         float | None, typer.Option(help="Take a ball around the optimum as the region.")
     ] = None,
+    ridge: Annotated[float, typer.Option(help="Added to the gradient's covariance.")] = 0.0,
     epsilon: Annotated[float | None, typer.Option(help="Wanted accuracy.")] = None,
     delta: Annotated[
         float | None, typer.Option(help="Wanted closeness to the diffusion: a non-convex plan too.")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="Rows to spend; without --epsilon the file's own number.")
+        int | None,
+        typer.Option(help="Rows to spend, instead of --epsilon; a file's own number."),
     ] = None,
     half_width: Annotated[
         float | None, typer.Option(help="Also: rows needed for intervals of this half-width.")
@@ -99,8 +101,9 @@ def plan(
 
     wanted = [c.strip() for c in columns.split(",")] if columns else None
     plan_file(
-        data, response, model, wanted, intercept, radius, epsilon, delta, rows, half_width, level
-    )
+        data, response, model, wanted, intercept, radius, ridge,
+        epsilon, delta, rows, half_width, level,
+    )  # fmt: skip
 
 
 def _cache_compilations() -> None:

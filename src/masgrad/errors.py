@@ -43,3 +43,7 @@ class InterruptedWarning(MasgradWarning):
 
 class PrecisionWarning(MasgradWarning):
     """Cancellation has left a result with few correct digits."""
+
+
+class LinearisationWarning(MasgradWarning):
+    """A linear approximation was asked for where its law is wider than what it linearises."""

@@ -1,5 +1,6 @@
 """What `masgrad plan` prints: the theorems' numbers for a file of rows, or for given constants."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from rich.text import Text
 
 from masgrad.chains.door import check_count
 from masgrad.covariance.moments import moments
+from masgrad.data.arrays import as_size
 from masgrad.data.files import as_design, read_table
 from masgrad.errors import InputError
 from masgrad.inference.lyapunov import stationary_law
@@ -32,6 +34,7 @@ def plan_file(
     columns: list[str] | None,
     intercept: bool,
     radius: float | None,
+    ridge: float,
     epsilon: float | None,
     delta: float | None,
     rows: int | None,
@@ -41,11 +44,17 @@ def plan_file(
     """Survey a file and print its constants, its plans and the rows that a width needs."""
     if model not in MODELS:
         raise InputError(f"model={model!r}; use one of {', '.join(MODELS)}")
+    if epsilon is not None and rows is not None:
+        raise InputError("give --epsilon, the wanted accuracy, or --rows to spend, not both")
+    _check_wishes(epsilon, delta, rows, half_width, level)
     X, y, names = as_design(read_table(path), response, columns, intercept)
     loss = GLM(MODELS[model])
-    found = survey(loss, (X, y))
+    found = survey(loss, (X, y), ridge=ridge)
     if radius is not None:
-        found = survey(loss, (X, y), optimum=found.optimum, region=ball(found.optimum, radius))
+        region = ball(found.optimum, radius)
+        found = survey(loss, (X, y), optimum=found.optimum, region=region, ridge=ridge)
+        outside = "" if np.linalg.norm(found.optimum) <= radius else " (the start 0 lies outside)"
+        found = replace(found, region=f"a ball of radius {radius:g} around the optimum{outside}")
     console = Console()
     console.print(_constants(found, model, path))
     c = found.conditioning
@@ -57,16 +66,32 @@ def plan_file(
             raise
         console.print(Text(f"No plan draws no more than this file's rows. {error}"))
         plans = []
-    last = [[_regime(plan, found.rows), _spread(plan, loss, (X, y), found)] for plan in plans]
-    _show(console, list(zip(plans, last, strict=True)))
+    spread = [_spread(plan, loss, (X, y), found, ridge) for plan in plans]
+    regime = [_regime(plan, found.rows) for plan in plans]
+    _show(console, [(plan, list(last)) for plan, *last in zip(plans, regime, spread, strict=True)])
     if half_width is not None:
         needed = rows_for_width(loss, (X, y), found.optimum, half_width, level)
         console.print(_widths(needed, names))
 
 
-def _spread(plan: Plan, loss: GLM, data, found: Survey) -> Line:
+def _check_wishes(epsilon, delta, rows, half_width, level) -> None:
+    """What can be refused before the file is read."""
+    if epsilon is not None:
+        as_size("epsilon", epsilon)
+    if delta is not None and not 0 < delta <= 1:
+        raise InputError(f"delta={delta:g}; a distance in total variation, in (0, 1], is needed")
+    if rows is not None:
+        check_count("rows", rows, 2)
+    if half_width is not None:
+        as_size("half_width", half_width)
+    if not 0 < level < 1:
+        raise InputError(f"level={level:g}; a probability between 0 and 1 is needed")
+
+
+def _spread(plan: Plan, loss: GLM, data, found: Survey, ridge: float) -> Line:
     """The iterate's standard deviation beside the estimate's own, on this file."""
-    law = stationary_law(loss, data, found.optimum, masgrad(plan.step_size), plan.batch_size)
+    kernel = masgrad(plan.step_size, ridge=ridge)
+    law = stationary_law(loss, data, found.optimum, kernel, plan.batch_size)
     erm = np.sqrt(np.diag(moments(loss, found.optimum, data).sandwich) / found.rows)
     ratio = (law.sd / erm).max()
     return "sd of iterate / of ERM", f"{ratio:.2g}", "worst coordinate: below 1, nearer than noise"
@@ -147,7 +172,7 @@ def _constants(found: Survey, model: str, path: Path) -> Table:
             ("max ||V||", f"{c.v_max:.4g}", "largest standard deviation of a gradient"),
             ("gap", f"{found.gap:.4g}", "L(0) - min L"),
         ],
-        f"over {found.region}: {c.pairs} pairs (v, w); elsewhere the numbers are others",
+        f"over {found.region}: {c.pairs} pairs (v, w); other regions have other numbers",
     )
 
 
@@ -174,7 +199,7 @@ def _stated(plan: Plan) -> tuple[str, list[Line]]:
         ]
     assert isinstance(plan, NonConvexPlan)
     title = f"Non-convex: a gradient of norm {plan.epsilon:.4g} on the way, delta {plan.delta:.3g}"
-    proved = f"steps as stated; the corrected proof supports {plan.steps_proved:,}"
+    proved = f"steps as stated; the corrected proof needs {plan.steps_proved:,}"
     return title, [
         ("T", f"{plan.steps:,}", proved),
         ("n", f"{plan.batch_size:,}", "batch size, T / delta^2"),
@@ -194,11 +219,10 @@ def _orders(plan: Plan) -> str:
 
 def _widths(needed: RowsNeeded, names: list[str]) -> Table:
     half, level = needed.half_width[0], needed.level
-    lines = [
-        (name, f"{count:,}", "rows")
-        for name, count in zip(names, needed.per_coordinate, strict=True)
-    ]
-    title = f"Rows for {level:.0%} intervals of half-width {half:.4g}: {needed.rows:,}"
+    each = zip(names, needed.per_coordinate, strict=True)
+    lines = [(name, f"{count:,}", "") for name, count in each]
+    lines.append(("all of them", f"{needed.rows:,}", f"{level:.0%} intervals of +- {half:.4g}"))
+    title = "Rows needed for intervals"
     return _rows(title, lines, "from the sandwich H^-1 E[g g'] H^-1 of this file as a pilot")
 
 

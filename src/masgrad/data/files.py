@@ -31,6 +31,8 @@ def as_design(
     names = [c for c in table.columns if c != response] if columns is None else list(columns)
     if response in names or len(set(names)) < len(names):
         raise InputError(f"columns {names} name the response {response!r}, or a column twice")
+    if not len(table):
+        raise InputError("the file has no rows")
     for name in (response, *names):
         if name not in table.columns:
             raise InputError(
@@ -47,6 +49,12 @@ def as_design(
                 f"column {name!r} has no value at row {int(missing.argmax())} ({missing.sum()} "
                 "rows in all); drop or impute those rows first"
             )
+    constant = [name for name in names if np.ptp(table[name].to_numpy(np.float64)) == 0]
+    if intercept and constant:
+        raise InputError(
+            f"column {constant[0]!r} is constant, as the intercept is; leave it out, or use "
+            "--no-intercept"
+        )
     if not names and not intercept:
         raise InputError("there is no column besides the response")
     X = table[names].to_numpy(np.float64)

@@ -17,14 +17,16 @@ import numpy as np
 from masgrad.chains import door
 from masgrad.chains.progress import Progress
 from masgrad.covariance.least_squares import LeastSquaresMoments
+from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
-from masgrad.errors import InputError, InputTypeError, SingularWarning
+from masgrad.errors import InputError, InputTypeError, LinearisationWarning, SingularWarning
 from masgrad.inference.law import Law
+from masgrad.inference.lyapunov import check_noise
 from masgrad.kernels.adjustment import BatchRoot, Identity, InverseHistory, RunningRoot
 from masgrad.kernels.derivative import derivative, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel, State
-from masgrad.kernels.landscape import Landscape, landscape
+from masgrad.kernels.landscape import landscape
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.types import Array, Rows
@@ -33,6 +35,8 @@ CHUNK = 32
 """Steps between two looks at the clock."""
 LARGEST_STATE = 1000
 """Numbers that the state may have: S has their square."""
+WIDE = 0.5
+"""Width of a law, in units of the scale on which the gradient changes, that is worth a warning."""
 NOTE = "a Gaussian approximation, linearised along the deterministic path; leading order in eta/n"
 
 
@@ -50,10 +54,12 @@ def iterate_law(
     Paper: law of the iterate - a Gaussian approximation at a finite t, with dV in its Jacobian
 
     It holds for a data chain and its diffusion alike, for SGD, MasGrad, natural gradient and
-    schedules. It leaves out the iterate's bias and skewness. Two adjustments need care: with
-    `covariance="running"` it is the diffusion's law, and a data chain far from the optimum is wider
-    by the sampling noise of V; AdaGrad divides its first gradient by its own size, which is no
-    smooth function where that gradient is not large beside its noise.
+    schedules. It leaves out the iterate's bias and skewness, and warns where the law is as wide as
+    what it linearises. Sigma has divisor N - 1: rows drawn from a table of N have a variance that
+    is smaller by 1/N. Two adjustments need care: with `covariance="running"` it is the diffusion's
+    law, and a data chain far from the optimum is wider by the sampling noise of V; AdaGrad divides
+    its first gradient by its own size, which is no smooth function where that gradient is not large
+    beside its noise.
 
     Args:
         model: the loss.
@@ -86,6 +92,11 @@ def iterate_law(
     else:
         door.needs_population(kernel, None, door.known_rows(data, rows))
     _check_size(kernel, len(theta))
+    look = landscape(model, data)
+    if not isinstance(kernel.adjustment, Identity):
+        check_noise(look(theta[:, 0]))
+    if not isinstance(data, Simulator):
+        door.warn_unstable(kernel, model, data if isinstance(data, LeastSquaresMoments) else rows)
     field = make_field(model, data, 1)  # its n is static: 1/n comes as an array instead
     state, cov = _carry(kernel, field, theta, steps, 1 / batch_size)
     mean, cov = np.asarray(state.theta[:, 0]), np.asarray(cov[: len(theta), : len(theta)])
@@ -94,13 +105,13 @@ def iterate_law(
             f"the deterministic path or its derivative leaves the finite numbers within {steps} "
             "steps; use a smaller step_size"
         )
-    if not isinstance(kernel.adjustment, Identity):
-        _check_noise(landscape(model, data), (theta[:, 0], mean))
     floored = int(state.floored[0])
+    note = _note(kernel, batch_size, len(mean), floored)
+    law = Law(mean, (cov + cov.T) / 2, "iterate", note)
+    _warn_wide(look(mean), law)
     if floored:
         _warn_floored(floored, steps)
-    note = _note(kernel, batch_size, len(mean), floored)
-    return Law(mean, (cov + cov.T) / 2, "iterate", note)
+    return law
 
 
 def _check_differentiable(kernel: Kernel) -> None:
@@ -125,16 +136,18 @@ def _check_size(kernel: Kernel, p: int) -> None:
         )
 
 
-def _check_noise(look: Landscape, points: tuple[np.ndarray, ...]) -> None:
-    """Sigma is more than rounding: V^-1 is else not defined, and its derivative without bound."""
-    for theta in points:
-        m = look(theta)
-        rounding = 1e-12 * np.abs(np.diag(m.hessian)) * (1 + np.abs(theta))
-        if np.all(np.sqrt(np.diag(m.cov)) <= rounding):
-            raise InputError(
-                f"V vanishes at theta = {theta}: the rows have no noise there (a perfect fit), and "
-                "V^-1 b has no derivative; use mg.sgd, or mg.masgrad(..., ridge=)"
-            )
+def _warn_wide(m: Moments, law: Law) -> None:
+    """The law is narrow beside the distance over which the mean gradient changes by one sd."""
+    scale = np.sqrt(np.diag(m.cov)) / np.maximum(np.abs(np.diag(m.hessian)), np.finfo(float).tiny)
+    share = (law.sd / np.maximum(scale, np.finfo(float).tiny)).max()
+    if share > WIDE:
+        warnings.warn(
+            f"the law is {share:.2g} times as wide as the distance over which the gradient changes "
+            "by a standard deviation: a linear approximation says little here; use a larger "
+            "batch_size or a smaller step_size, or look at mg.run",
+            LinearisationWarning,
+            stacklevel=4,
+        )
 
 
 def _warn_floored(floored: int, steps: int) -> None:
@@ -150,6 +163,8 @@ def _note(kernel: Kernel, n: int, p: int, floored: int) -> str:
     parts = [NOTE, kernel.adjustment.note(n, p)]
     if floored:
         parts.append(f"Sigma met a floor at {floored} steps")
+    if isinstance(kernel.adjustment, InverseHistory):
+        parts.append("AdaGrad's first step is no smooth function of a gradient near 0")
     if isinstance(kernel.adjustment, RunningRoot):
         parts.append("of the diffusion: a data chain's V has sampling noise that this leaves out")
     return "; ".join(part for part in parts if part)

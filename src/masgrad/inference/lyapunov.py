@@ -14,9 +14,11 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from masgrad.chains.door import check_count, check_model, sample_rows
 from masgrad.covariance.least_squares import LeastSquaresMoments
+from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StationarityWarning
 from masgrad.inference.law import Law
+from masgrad.kernels.adjustment import Identity
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.landscape import landscape
 from masgrad.kernels.stability import Linearised, linearise
@@ -60,6 +62,8 @@ def stationary_law(
     eta = float(kernel.step_size)
     check_model(model)
     m = landscape(model, data)(model.theta(theta, sample_rows(model, data)))
+    if not isinstance(kernel.adjustment, Identity):
+        check_noise(m)
     linear = linearise(kernel, m)
     _check_contraction(linear, eta)
     contraction = np.eye(len(m.mean)) - eta * linear.drift
@@ -69,6 +73,16 @@ def stationary_law(
     law = Law(np.asarray(theta, float), (S + S.T) / 2, "iterate", note)
     _warn_off_optimum(m.mean, m.hessian, law)
     return law
+
+
+def check_noise(m: Moments) -> None:
+    """Sigma is more than rounding: V^-1 is else not defined, and its derivative without bound."""
+    rounding = 1e-12 * np.abs(np.diag(m.hessian)) * (1 + np.abs(m.theta))
+    if np.all(np.sqrt(np.diag(m.cov)) <= rounding):
+        raise InputError(
+            f"V vanishes at theta = {m.theta}: the rows have no noise there (a perfect fit), and "
+            "V^-1 b has no derivative; use mg.sgd, or mg.masgrad(..., ridge=)"
+        )
 
 
 def _check_contraction(linear: Linearised, eta: float) -> None:
@@ -90,7 +104,7 @@ def _check_contraction(linear: Linearised, eta: float) -> None:
 
 def _warn_off_optimum(b: np.ndarray, H: np.ndarray, law: Law) -> None:
     """A Newton step that is long beside the law's spread means that theta is not the optimum."""
-    distance = np.abs(np.linalg.solve(H, b)) / law.sd
+    distance = np.abs(np.linalg.solve(H, b)) / np.maximum(law.sd, np.finfo(float).tiny)
     if distance.max() > 0.1:
         warnings.warn(
             f"theta is about {distance.max():.2g} standard deviations of the law away from a "

@@ -33,6 +33,7 @@ def _gibbs(ax: Axes, sample: np.ndarray) -> None:
     density = np.gradient(cdf, laws.GRID)
     ax.plot(laws.GRID, density, color=RED, label="Gibbs law, exp(-beta L)")
     ax.set(title=f"Double well, beta = {beta:g}", xlabel="theta", ylabel="density", xlim=(-2, 2))
+    ax.set_ylim(top=1.3 * density.max())  # room for the legend
 
 
 def _ornstein_uhlenbeck(ax: Axes, sample: np.ndarray) -> None:
@@ -53,7 +54,13 @@ def _exits(ax: Axes, exits: laws.Exits) -> None:
     )
     ax.plot(exits.beta, exits.exact, color=RED, label=f"integral: slope {exits.exact_slope:.4f}")
     kramers = np.exp(laws.DEPTH * (exits.beta - exits.beta[0])) * exits.exact[0]
-    ax.plot(exits.beta, kramers, ":", color="black", label=f"exp(beta h), h = {laws.DEPTH}")
+    ax.plot(
+        exits.beta,
+        kramers,
+        ":",
+        color="black",
+        label=f"slope h = {laws.DEPTH} from the first point",
+    )
     ax.set(
         yscale="log",
         title="Leaving a basin of depth h",

@@ -70,6 +70,8 @@ def _discretisation(ax: Axes, result: RatesExperiment) -> None:
         label = f"{name}: slope {d.slope:.2f}"
         ax.loglog(d.step_sizes, d.distances, marker=marker, color=colour, label=label)
         ax.loglog(d.step_sizes, d.bounds, "--", color=colour, label=f"{name}: the lemma's bound")
+    top = max(d.bounds.max() for d in result.discretisation.values())
+    ax.set_ylim(top=20 * top)  # room for the legend
     steps = np.sort(next(iter(result.discretisation.values())).step_sizes)
     ax.set_xticks(steps, [f"{s:g}" for s in steps])
     ax.minorticks_off()

@@ -148,7 +148,7 @@ def _slopes(result: RatesExperiment) -> Table:
         table.add_row(f"steps, {name}", "kappa(H)", f"{it.slope:.3f}", theory)
     close = result.closeness
     for name, power in (("KS", close.ks_power), ("W2 / sd", close.w2_power)):
-        table.add_row(f"{name}, chain to diffusion", "T / n", f"{power.slope:.3f}", "1/2")
+        table.add_row(f"{name}, chain to diffusion", "n", f"{-power.slope:.3f}", "-1/2")
     for name, d in result.discretisation.items():
         worst = (d.distances / d.bounds).max()
         what = f"coupled distance to continuous time, {name} (at most {worst:.2f} of the bound)"
@@ -158,7 +158,7 @@ def _slopes(result: RatesExperiment) -> Table:
 
 def _exit_times(exits: laws.Exits) -> Table:
     """Simulated and exact exit times, and the slopes of their logarithms in beta."""
-    table = Table(title="Mean exit time from a basin of a double well (t = k eta)")
+    table = Table(title="Mean exit time from a basin")
     table.caption = (
         f"slope of the log in beta: {exits.slope:.4f} simulated, {exits.exact_slope:.4f} by the "
         f"integral, {laws.DEPTH} = the basin's depth in the limit"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.data.arrays import as_number, as_rows
+from masgrad.data.arrays import as_rows, as_size
 from masgrad.errors import InputError, InputTypeError
 from masgrad.models.glm import GLM
 from masgrad.theory.conditioning import Conditioning, from_matrices
@@ -78,6 +78,7 @@ def acceleration(model: GLM, X: Array, region: Array, mean: Array, variance: Arr
             f"variance is {variance.min():g} at row {int(variance.argmin())}; the theorem assumes "
             "xi(x)^2 = Var(y | x) > 0"
         )
+    model.family.check(mean)
     region = as_points("region", region)
     if region.shape[1] != X.shape[1]:
         raise InputError(f"points of {region.shape[1]} parameters, and X has {X.shape[1]} columns")
@@ -111,8 +112,11 @@ def well_specified(
     X, theta = _design(model, X), as_point("theta", theta)
     if len(theta) != X.shape[1]:
         raise InputError(f"theta has {len(theta)} parameters, and X {X.shape[1]} columns")
-    t = X @ theta
-    return model.family.mean(t), as_number("dispersion", dispersion) * model.family.variance(t)
+    with np.errstate(over="ignore"):
+        mean, variance = model.family.mean(X @ theta), model.family.variance(X @ theta)
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+        raise InputError("the mean of y overflows at this theta; take a smaller one, or rescale X")
+    return mean, as_size("dispersion", dispersion) * variance
 
 
 def _design(model: GLM, X: Array) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The inverse questions: what do the rows at hand allow, and how many rows does an answer need?"""
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -9,9 +10,10 @@ import numpy as np
 from scipy.stats import norm
 
 from masgrad.chains.door import check_count, check_model, sample_rows
+from masgrad.covariance.moments import Moments
 from masgrad.data.arrays import as_number, as_size
-from masgrad.errors import InputError
-from masgrad.kernels.landscape import landscape
+from masgrad.errors import InputError, StationarityWarning
+from masgrad.kernels.landscape import ENDLESS, landscape
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.theory.planning import (
@@ -125,12 +127,26 @@ def rows_for_width(
         raise InputError(f"level={level}; a probability between 0 and 1 is needed")
     m = landscape(model, pilot)(model.theta(theta, rows))
     width = _widths(half_width, len(m.mean))
+    _warn_off_optimum(m)
     needed = np.ceil((norm.ppf((1 + level) / 2) / width) ** 2 * np.diag(m.sandwich))
     if not needed.max() < 1e18:
         raise InputError(
             f"half_width={half_width}: {needed.max():.1e} rows would be needed; ask for wider ones"
         )
     return RowsNeeded(needed.astype(int), width, float(level))
+
+
+def _warn_off_optimum(m: Moments) -> None:
+    """The pilot's estimate is its optimum: a Newton step stays within half a standard error."""
+    error = np.sqrt(np.diag(m.sandwich) / m.count)
+    step = np.abs(np.linalg.solve(m.hessian, m.mean))
+    if m.count < ENDLESS and np.any(step > 0.5 * error):
+        warnings.warn(
+            "theta is more than half a standard error away from the optimum of the pilot's rows; "
+            "give their estimate",
+            StationarityWarning,
+            stacklevel=4,
+        )
 
 
 def _widths(half_width: Array, p: int) -> np.ndarray:

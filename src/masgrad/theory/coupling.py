@@ -95,7 +95,10 @@ def coupled(
             states = _advance(kernel, fine, field, states, key, np.asarray(n), substeps)
             jax.block_until_ready(states[1].theta)
             bar.update(k + 1)
-    return Coupled(*(np.asarray(s.theta.T) for s in states))
+    ends = Coupled(*(np.asarray(s.theta.T) for s in states))
+    if not np.isfinite(ends.distance):
+        raise InputError("the processes leave the finite numbers; use a smaller step_size")
+    return ends
 
 
 @eqx.filter_jit

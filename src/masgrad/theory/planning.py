@@ -22,10 +22,11 @@ from masgrad.types import Array
 ANY_STEP = "Theorem 1 (chain close to its diffusion) holds for any step size; 1/gamma is for speed"
 MARGINAL = "the last iterate's law is as close to its diffusion's as the paths' laws: C sqrt(T/n)"
 NO_CONSTANT = "sqrt(T/n) is a rate; the theorem leaves its constant open, and on a table TV is 1"
+WORST = "plans are worst cases over the region, and the orders p/eps ... leave constants out"
 REGION = "alpha, gamma and max ||V|| are of a region: the plan holds while the chain stays in it"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What every plan says.
 
@@ -44,6 +45,13 @@ class Plan:
     epsilon: float
     dim: int
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(epsilon={self.epsilon:.4g}: steps={self.steps}, "
+            f"batch_size={self.batch_size}, step_size={self.step_size:.4g}, beta={self.beta:.4g}, "
+            f"samples={self.samples})"
+        )
 
     @property
     def beta(self) -> float:
@@ -102,7 +110,7 @@ class Bootstrap:
         return math.floor(self.step_size * self.rows) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConvexPlan(Plan):
     """The plan of the strongly convex theorem; `risk(t)` is its bound on the way.
 
@@ -142,7 +150,7 @@ class ConvexPlan(Plan):
         return self.dim / self.epsilon * max(1.0, math.log(1 / self.epsilon))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NonConvexPlan(Plan):
     """The plan of the non-convex theorem; `gradient(t)` is the corrected proof's bound.
 
@@ -214,7 +222,7 @@ def plan_convex(
     needed = dim * v_max / (alpha * epsilon)
     return ConvexPlan(
         _whole(steps), _whole(4 * needed), 1 / gamma, epsilon, dim,
-        (REGION, ANY_STEP, MARGINAL, NO_CONSTANT),
+        (WORST, REGION, ANY_STEP, MARGINAL, NO_CONSTANT),
         _whole(needed), alpha, gamma, gap, v_max,
     )  # fmt: skip
 
@@ -250,7 +258,7 @@ def plan_nonconvex(
     proved = _whole(v_max * (start + v_max * noise) / epsilon**2)
     return NonConvexPlan(
         steps, _whole(steps / delta**2), 1 / gamma, epsilon, dim,
-        (REGION, ANY_STEP, MARGINAL, NO_CONSTANT),
+        (WORST, REGION, ANY_STEP, MARGINAL, NO_CONSTANT),
         proved, _whole(proved / delta**2), delta, gamma, gap, v_max,
     )  # fmt: skip
 

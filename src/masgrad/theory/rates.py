@@ -111,7 +111,7 @@ def closeness_rate(
     """
     sizes = np.array([check_count("batch_sizes", n) for n in np.atleast_1d(batch_sizes)])
     if len(np.unique(sizes)) < 2:
-        raise InputError(f"batch_sizes={list(sizes)}; at least two of them make a rate")
+        raise InputError(f"batch_sizes={sizes.tolist()}; at least two different ones make a rate")
     steps, chains, seed = (
         check_count("steps", steps),
         check_count("chains", chains, 2),

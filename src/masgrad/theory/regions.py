@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.chains.door import check_count
+from masgrad.chains.door import check_count, check_seed
 from masgrad.chains.trace import Trace
 from masgrad.data.arrays import as_number
 from masgrad.errors import InputError, InputTypeError
@@ -68,7 +68,7 @@ def ball(
     radius, points = as_number("radius", radius), check_count("points", points)
     if radius <= 0:
         raise InputError(f"radius={radius:g}; a positive number is needed")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     direction = rng.normal(size=(points, len(centre)))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     length = rng.random(points) ** (1 / len(centre))

@@ -49,6 +49,12 @@ class Survey:
     region: str
     rows: int
 
+    def __repr__(self) -> str:
+        return (
+            f"Survey({self.rows} rows, {len(self.optimum)} parameters, gap={self.gap:.4g}, "
+            f"{self.conditioning}, over {self.region})"
+        )
+
     def plan_convex(self, epsilon: float) -> ConvexPlan:
         """The strongly convex theorem's plan for an accuracy epsilon of the risk."""
         return plan_convex(epsilon=epsilon, **self._convex)
@@ -80,6 +86,7 @@ def survey(
     theta0: Array | None = None,
     optimum: Array | None = None,
     region: Array | Segments | None = None,
+    ridge: float = 0.0,
 ) -> Survey:
     """Find the optimum, the gap and the condition numbers of a model on data, ready for plans.
 
@@ -89,6 +96,7 @@ def survey(
         theta0: the start; 0 unless given.
         optimum: of the mean loss; found for GLMs, else to be given.
         region: as in `conditioning`; the set L <= L(theta0) unless given.
+        ridge: added to Sigma, as in `mg.masgrad(..., ridge=)`.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -110,11 +118,11 @@ def survey(
         raise InputError("the optimum that was given has a higher mean loss than the start")
     words = "the points given"
     if region is None:
-        region, words = _sublevel_set(model, data, start, best)
+        region, words = _sublevel_set(model, data, start, best, ridge)
     return Survey(
         best,
-        max(gap, 0.0),
-        conditioning(model, data, region),
+        float(max(gap, 0.0)),
+        conditioning(model, data, region, ridge),
         words,
         door.known_rows(data, checked) or 0,
     )
@@ -144,14 +152,16 @@ def _risk(model: Model, data, theta: np.ndarray) -> float:
 
 
 @float64
-def _sublevel_set(model: Model, data, start: np.ndarray, best: np.ndarray) -> tuple[Segments, str]:
+def _sublevel_set(
+    model: Model, data, start: np.ndarray, best: np.ndarray, ridge: float
+) -> tuple[Segments, str]:
     """Points with L <= L(start), each with its ways to the optimum and to the next iterate."""
     look = landscape(model, data)
     at = _points(model, data, start, best, look(best).hessian)
     share = np.array([0.0, 0.5, 1.0])[:, None]
     home = at[:, None] + share * (best - at)[:, None]
-    eta = conditioning(model, data, Segments(at, home)).step_masgrad
-    step = np.stack([_direction(look(w)) for w in at]) * eta
+    eta = conditioning(model, data, Segments(at, home), ridge).step_masgrad
+    step = np.stack([_direction(look(w), ridge) for w in at]) * eta
     onward = at[:, None] - share[1:] * step[:, None]
     words = f"{len(at)} points of the set L <= L(start), which the deterministic update keeps to"
     return Segments(at, np.concatenate([home, onward], axis=1)), words
@@ -171,6 +181,6 @@ def _points(model: Model, data, start, best, H: np.ndarray) -> np.ndarray:
     return np.vstack([points, start])
 
 
-def _direction(m: Moments) -> np.ndarray:
+def _direction(m: Moments, ridge: float) -> np.ndarray:
     """V^-1 b."""
-    return masgrad(1.0).adjustment.matrix(m) @ m.mean
+    return masgrad(1.0, ridge=ridge).adjustment.matrix(m) @ m.mean
