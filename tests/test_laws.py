@@ -140,13 +140,14 @@ def slope_and_error(sample, ns, t, seed, chains):
 
 
 @pytest.mark.statistical(1)
-@pytest.mark.parametrize("t", [1, 3])
+@pytest.mark.parametrize("t", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_skewed_data_approach_the_diffusion_at_rate_one_half(seed, t):
     slope, error = slope_and_error(scenarios.skewed, [4, 16, 64], t, seed, 200_000)
     # 0.01: the exact slope over these n is -0.501 at t = 1
     assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.01
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
 def test_vanishing_third_cumulants_are_faster(seed):
     slope, error = slope_and_error(scenarios.symmetric, [2, 4, 8], 1, seed, 1_000_000)

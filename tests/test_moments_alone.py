@@ -20,8 +20,15 @@ def problem(rng):
     return (X, y), moments, 0.3 * rng.normal(size=4)
 
 
-@pytest.mark.parametrize("kernel", [mg.masgrad(0.1), mg.masgrad(0.1, root="auto", ridge=0.1),
-                                    mg.sgd(0.1), mg.natural_gradient(0.1)])  # fmt: skip
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mg.masgrad(0.1),
+        mg.natural_gradient(0.1),
+        pytest.param(mg.masgrad(0.1, root="auto", ridge=0.1), marks=pytest.mark.long),
+        pytest.param(mg.sgd(0.1), marks=pytest.mark.long),
+    ],
+)
 def test_moments_run_as_the_rows_do(problem, kernel):
     """The deterministic update, and the diffusion with the same key, are the table's."""
     data, moments, theta = problem
