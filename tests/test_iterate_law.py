@@ -168,6 +168,9 @@ def test_singular_covariances_are_named(rng):
         mg.iterate_law(mg.Linear(), (X, X @ np.ones(4)), np.ones(4), mg.masgrad(0.1), 5, 10)
     with pytest.raises(ValueError, match="perfect fit"):
         mg.stationary_law(mg.Linear(), (X, X @ np.ones(4)), np.ones(4), mg.masgrad(0.1), 10)
+    ridged = mg.masgrad(0.1, ridge=1.0)
+    law = mg.iterate_law(mg.Linear(), (X, X @ np.ones(4)), np.ones(4) + 1e-3, ridged, 5, 10**6)
+    assert "1 I" in law.note
     twice = np.column_stack([X, X[:, 0]])
     with pytest.warns(mg.errors.SingularWarning, match="3 of 3 steps"):
         law = mg.iterate_law(mg.Linear(), (twice, y), np.zeros(5), mg.masgrad(0.1), 3, 10)

@@ -22,7 +22,7 @@ from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, LinearisationWarning, SingularWarning
 from masgrad.inference.law import Law
 from masgrad.inference.lyapunov import check_noise
-from masgrad.kernels.adjustment import BatchRoot, Identity, InverseHistory, RunningRoot
+from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
 from masgrad.kernels.derivative import derivative, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel, State
@@ -77,26 +77,11 @@ def iterate_law(
         >>> law.mean, law.cov.round(9)  # 0.5^2, and 0.5^2 (1 + 0.5^2) 2 / 8
         (array([0.25]), array([[0.078125]]))
     """
-    door.check_objects(kernel, model)
-    if not isinstance(kernel, Kernel):
-        raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
-    _check_differentiable(kernel)
     steps = door.check_count("steps", steps, 0)
     batch_size = door.check_count("batch_size", batch_size)
-    rows = door.sample_rows(model, data)
-    if steps:
-        door.check_schedule(kernel, steps)
-    theta = door.starts(model, theta0, rows, 1)
-    if isinstance(data, Simulator):
-        door.check_simulated_covariance(data, theta)
-    else:
-        door.needs_population(kernel, None, door.known_rows(data, rows))
-    _check_size(kernel, len(theta))
+    theta = _start(model, data, theta0, kernel, steps)
     look = landscape(model, data)
-    if not isinstance(kernel.adjustment, Identity):
-        check_noise(look(theta[:, 0]))
-    if not isinstance(data, Simulator):
-        door.warn_unstable(kernel, model, data if isinstance(data, LeastSquaresMoments) else rows)
+    check_noise(kernel, look(theta[:, 0]))
     field = make_field(model, data, 1)  # its n is static: 1/n comes as an array instead
     state, cov = _carry(kernel, field, theta, steps, 1 / batch_size)
     mean, cov = np.asarray(state.theta[:, 0]), np.asarray(cov[: len(theta), : len(theta)])
@@ -112,6 +97,25 @@ def iterate_law(
     if floored:
         _warn_floored(floored, steps)
     return law
+
+
+def _start(model: Model, data, theta0: Array, kernel: Kernel, steps: int) -> np.ndarray:
+    """theta0 as (p, 1), once kernel, model and data have been checked as `run` does."""
+    door.check_objects(kernel, model)
+    if not isinstance(kernel, Kernel):
+        raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    _check_differentiable(kernel)
+    if steps:
+        door.check_schedule(kernel, steps)
+    rows = door.sample_rows(model, data)
+    theta = door.starts(model, theta0, rows, 1)
+    _check_size(kernel, len(theta))
+    if isinstance(data, Simulator):
+        door.check_simulated_covariance(data, theta)
+    else:
+        door.needs_population(kernel, None, door.known_rows(data, rows))
+        door.warn_unstable(kernel, model, data if isinstance(data, LeastSquaresMoments) else rows)
+    return theta
 
 
 def _check_differentiable(kernel: Kernel) -> None:

@@ -18,7 +18,7 @@ from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StationarityWarning
 from masgrad.inference.law import Law
-from masgrad.kernels.adjustment import Identity
+from masgrad.kernels.adjustment import Identity, InverseHistory
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.landscape import landscape
 from masgrad.kernels.stability import Linearised, linearise
@@ -62,8 +62,7 @@ def stationary_law(
     eta = float(kernel.step_size)
     check_model(model)
     m = landscape(model, data)(model.theta(theta, sample_rows(model, data)))
-    if not isinstance(kernel.adjustment, Identity):
-        check_noise(m)
+    check_noise(kernel, m)
     linear = linearise(kernel, m)
     _check_contraction(linear, eta)
     contraction = np.eye(len(m.mean)) - eta * linear.drift
@@ -75,8 +74,11 @@ def stationary_law(
     return law
 
 
-def check_noise(m: Moments) -> None:
-    """Sigma is more than rounding: V^-1 is else not defined, and its derivative without bound."""
+def check_noise(kernel: Kernel, m: Moments) -> None:
+    """Sigma, where the kernel inverts it without a ridge, is more than rounding."""
+    A = kernel.adjustment
+    if isinstance(A, Identity | InverseHistory) or getattr(A, "ridge", 0.0) > 0:
+        return
     rounding = 1e-12 * np.abs(np.diag(m.hessian)) * (1 + np.abs(m.theta))
     if np.all(np.sqrt(np.diag(m.cov)) <= rounding):
         raise InputError(
