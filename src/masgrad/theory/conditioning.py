@@ -184,23 +184,24 @@ def from_matrices(
     V = np.sqrt(values), vectors
     curvature = np.linalg.eigvalsh(hessians)
     steep, flat = int(curvature[:, -1].argmax()), int(curvature[:, 0].argmin())
-    definite = bool((curvature[:, 0] > FLOOR * curvature[steep, -1]).all())
+    definite = bool((curvature[:, 0] > FLOOR * curvature[:, -1]).all())
     if partner is None:
         highest, lowest = _over_all_pairs(V, hessians, definite)
     else:
         highest, lowest = _over_partners(V, hessians, partner)
     return Conditioning(
-        Extremum(_unless_rounding(lowest.value, highest.value), along[lowest.v], at[lowest.w]),
+        Extremum(float(lowest.value), along[lowest.v], at[lowest.w]),
         Extremum(float(highest.value), along[highest.v], at[highest.w]),
-        Extremum(_unless_rounding(curvature[flat, 0], curvature[steep, -1]), along[flat]),
+        Extremum(float(_unless_rounding(*curvature[flat, [0, -1]])), along[flat]),
         Extremum(float(curvature[steep, -1]), along[steep]),
         float(np.sqrt(values[:, -1].max())),
         len(covs) * len(hessians) if partner is None else len(hessians),
     )
 
 
-def _unless_rounding(low: float, high: float) -> float:
-    return float(low) if abs(low) > FLOOR * abs(high) else 0.0
+def _unless_rounding(low: Array, high: Array) -> Array:
+    """0 for what is nothing beside the largest eigenvalue of the same matrix."""
+    return np.where(np.abs(low) > FLOOR * np.abs(high), low, 0.0)
 
 
 def _check_regular(covs: np.ndarray, values: np.ndarray) -> None:
@@ -234,13 +235,14 @@ def _over_all_pairs(
         found = largest(V, np.linalg.inv(hessians))
         return highest, Found(1.0 / found.value, found.w, found.v)
     found = largest(inverse, -hessians)
-    return highest, Found(-found.value, found.w, found.v)
+    return highest, Found(_unless_rounding(-found.value, highest.value), found.w, found.v)
 
 
 def _over_partners(
     V: tuple[np.ndarray, np.ndarray], hessians: np.ndarray, partner: np.ndarray
 ) -> tuple[Found, Found]:
     half = power(*V, -0.5)[partner]
-    high, low = top(half, hessians), -top(half, -hessians)
+    high = top(half, hessians)
+    low = _unless_rounding(-top(half, -hessians), high)
     i, j = int(high.argmax()), int(low.argmin())
     return Found(high[i], partner[i], i), Found(low[j], partner[j], j)

@@ -173,7 +173,9 @@ def _points(model: Model, data, start, best, H: np.ndarray) -> np.ndarray:
         return best[None]
     if not np.linalg.eigvalsh(H)[0] > 0:
         raise InputError("H is not positive definite at the optimum: it is no strict minimum")
-    points, level = ball(best, radius, POINTS, metric=H), _risk(model, data, start)
+    points = ball(best, radius, POINTS, metric=H)
+    lowest, level = _risk(model, data, best), _risk(model, data, start)
+    level += 1e-6 * (level - lowest)  # for a quadratic loss the surface is at the level itself
     with np.errstate(over="ignore"):
         for i in range(len(points)):
             while not _risk(model, data, points[i]) <= level and np.any(points[i] != best):
