@@ -128,9 +128,11 @@ def test_the_coupling_lies_between_the_exact_distance_and_the_bound():
 @pytest.mark.parametrize("wavy", [False, True])
 def test_the_discrepancy_is_of_order_eta_and_below_the_bound(seed, wavy):
     """At a fixed time; the noise adds a part of order eta^3/2, so the slope is a little above 1."""
-    field = waves(2) if wavy else gaussian_design([0.0, 0.0])
-    steps = np.array([0.2, 0.1])
-    found = discretisation_error(field, wavy, steps, seed, chains=500)
+    if wavy:
+        case = waves(2), np.sqrt(2), smooth_expansion
+    else:
+        case = gaussian_design([0.0, 0.0]), np.sqrt(0.5), convex_expansion
+    found = discretisation_error(*case, np.array([0.2, 0.1]), seed, chains=500)
     assert np.all(found.distances < found.bounds)
     assert 0.97 < found.slope < 1.15
 

@@ -102,6 +102,19 @@ def test_a_far_start_on_the_way(linear, seed, kind):
     assert abs(cross) < norm.isf(alpha() / 2) * 1.02
 
 
+@pytest.mark.statistical(2)
+@pytest.mark.parametrize("name", ["linear", "logistic"])
+def test_an_interval_deserves_its_level(request, seed, name):
+    """95 % at n = 50, where the law's own error counts: 1 % is allowed for it."""
+    model, data = request.getfixturevalue(name)
+    law = mg.iterate_law(model, data, np.zeros(2), mg.masgrad(0.3), 10, 50)
+    lower, upper = law.interval(0.95)
+    K = 10_000
+    end = mg.run(mg.masgrad(0.3), model, data, np.zeros(2), 10, 50, K, seed + 7, thin=10).final
+    held = ((end > lower) & (end < upper)).mean(0)
+    assert np.all(np.abs(held - 0.95) < norm.isf(alpha() / 2) * np.sqrt(0.95 * 0.05 / K) + 0.01)
+
+
 def test_dv_matters_on_the_way(linear):
     """The same recursion with V^-1 H for the Jacobian is far off, beyond what the test allows."""
     model, data = linear

@@ -117,6 +117,13 @@ def test_the_bootstrap_regime_is_where_the_iterate_is_nearer_than_noise(rng):
         assert regime.holds is near and (2 * n / eta > 400 or not near)
         law = mg.stationary_law(mg.Linear(), (X, y), theta, mg.masgrad(eta), n)
         assert (np.trace(law.cov) < np.trace(m.sandwich) / 400) == near
+    # in other units the condition says nothing of the kind: Erratum 19
+    data = 100 * X, y
+    m = mg.moments(mg.Linear(), theta / 100, data)
+    eta = 0.9 / conditioning(mg.Linear(), data, [theta / 100]).gamma
+    law = mg.stationary_law(mg.Linear(), data, theta / 100, mg.masgrad(eta), 20)
+    assert mg.theory.Bootstrap(400, 20, eta).holds
+    assert np.trace(law.cov) > 4 * np.trace(m.sandwich) / 400
     assert regime.longest_step == 0.1 and regime.smallest_batch == 201
     assert plan.bootstrap(10).holds == (plan.step_size < plan.batch_size / 10)
 

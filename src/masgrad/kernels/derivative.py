@@ -2,8 +2,8 @@
 
     state' = F(state, z)    with the gradient g = b(theta) + V(theta) z,  and z = 0 here
 
-The state is theta and what the adjustment remembers, so that any adjustment has a derivative, and
-it includes dV: the derivative of V^-1 b is V^-1 H only where b = 0. It is taken by central
+The state is theta and what the adjustment remembers, so that any smooth update has a derivative,
+and it includes dV: the derivative of V^-1 b is V^-1 H only where b = 0. It is taken by central
 differences, each perturbed state a chain of its own, so that one step of the kernel itself gives
 all of them; automatic differentiation of eigenvectors would fail where eigenvalues coincide.
 """

@@ -87,8 +87,11 @@ def rates_experiment(
     report("closeness")
     steps = 0.4 * 0.5 ** np.arange(3 if quick else 5)
     discretisation = {}
-    for name, field in (("Gaussian design", gaussian_design([0.0, 0.0])), ("waves", waves(2))):
-        discretisation[name] = discretisation_error(field, name == "waves", steps, seed)
+    for name, problem, bound, expansion in (
+        ("Gaussian design", gaussian_design([0.0, 0.0]), np.sqrt(0.5), convex_expansion),
+        ("waves", waves(2), np.sqrt(2.0), smooth_expansion),
+    ):
+        discretisation[name] = discretisation_error(problem, bound, expansion, steps, seed)
         report(name)
     return RatesExperiment(iterations, close, discretisation)
 
@@ -150,19 +153,24 @@ def _hitting(kernel: Kernel, model: GLM, data, start, optimum, kappa: float) -> 
 
 
 def discretisation_error(
-    field: Problem, wavy: bool, step_sizes: np.ndarray, seed: int = 0, chains: int = 2000
+    problem: Problem,
+    bound: float,
+    expansion: Callable[[float, float], float],
+    step_sizes: np.ndarray,
+    seed: int = 0,
+    chains: int = 2000,
 ) -> Discretisation:
     """Coupled distance to continuous time at a fixed time, with beta = 2n / eta and n fixed.
 
     Paper: Lemma Wasserstein - of order eta at a fixed k eta, and below the bound
+
+    The problem is in two dimensions, its field 1-Lipschitz and bounded by `bound`; `expansion` is
+    one of the lemma's cases, as a function of the Lipschitz constant and the step.
     """
-    p, lipschitz = 2, 1.0
-    bound = np.sqrt(p) if wavy else np.sqrt(0.5)
-    distances, bounds = [], []
+    p, lipschitz, distances, bounds = 2, 1.0, [], []
     for eta in step_sizes:
-        k = round(TIME / eta)
-        pair = coupled(masgrad(eta), *field, np.full(p, START), k, BATCH, 16, chains, seed)
-        expansion = (smooth_expansion if wavy else convex_expansion)(lipschitz, eta)
+        k, delta = round(TIME / eta), expansion(lipschitz, eta)
+        pair = coupled(masgrad(eta), *problem, np.full(p, START), k, BATCH, 16, chains, seed)
         distances.append(pair.distance)
-        bounds.append(wasserstein_bound(lipschitz, bound, 2 * BATCH / eta, eta, p, k, expansion))
+        bounds.append(wasserstein_bound(lipschitz, bound, 2 * BATCH / eta, eta, p, k, delta))
     return Discretisation(np.array(step_sizes), np.array(distances), np.array(bounds))

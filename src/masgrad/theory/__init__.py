@@ -3,7 +3,8 @@
 regions        points over which extrema are taken: ball, path, segments
 conditioning   alpha, gamma, and the condition numbers of MasGrad and gradient descent
 acceleration   the constant C of kappa_MasGrad < C sqrt(kappa_GD)
-planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse
+planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse;
+                   bootstrap: batches from a table
 survey         all of that for a model and data
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
@@ -11,6 +12,7 @@ distances      between samples; rates: how they fall with n
 """
 
 from masgrad.theory.acceleration import Acceleration, acceleration, well_specified
+from masgrad.theory.bootstrap import Bootstrap
 from masgrad.theory.bounds import (
     TotalVariationRate,
     convex_expansion,
@@ -33,7 +35,6 @@ from masgrad.theory.distances import (
     wasserstein2,
 )
 from masgrad.theory.planning import (
-    Bootstrap,
     ConvexPlan,
     NonConvexPlan,
     plan_convex,

@@ -30,9 +30,13 @@ class Found:
 def top(left: np.ndarray, middle: np.ndarray) -> np.ndarray:
     """Largest eigenvalue of left middle left, for stacks of symmetric matrices that broadcast."""
     left, middle = np.broadcast_arrays(left, middle)
-    size = max(16, CHUNK_NUMBERS // left.shape[-1] ** 2)
-    parts = [slice(s, s + size) for s in range(0, len(left), size)]
+    parts = _chunks(len(left), left.shape[-1])
     return np.concatenate([np.linalg.eigvalsh(left[c] @ middle[c] @ left[c])[:, -1] for c in parts])
+
+
+def _chunks(count: int, p: int) -> list[slice]:
+    size = max(16, CHUNK_NUMBERS // p**2)
+    return [slice(s, s + size) for s in range(0, count, size)]
 
 
 def power(values: np.ndarray, vectors: np.ndarray, exponent: float) -> np.ndarray:
@@ -62,8 +66,7 @@ def largest(P: tuple[np.ndarray, np.ndarray], Q: np.ndarray) -> Found:
             break
         i, j = divmod(int(bounds.argmax()), len(Q))
     rest = np.argwhere(left)
-    size = max(16, CHUNK_NUMBERS // half.shape[-1] ** 2)
-    for some in (rest[s : s + size] for s in range(0, len(rest), size)):
+    for some in (rest[c] for c in _chunks(len(rest), half.shape[-1])):
         ends = top(half[some[:, 0]], Q[some[:, 1]])
         w, v = some[ends.argmax()]
         best = _better(best, Found(float(ends.max()), int(w), int(v)))

@@ -17,6 +17,7 @@ import numpy as np
 from masgrad.chains.door import check_count
 from masgrad.data.arrays import as_number, as_size
 from masgrad.errors import InputError
+from masgrad.theory.bootstrap import Bootstrap
 from masgrad.types import Array
 
 ANY_STEP = "Theorem 1 (chain close to its diffusion) holds for any step size; 1/gamma is for speed"
@@ -68,46 +69,12 @@ class Plan:
         """sqrt(T / n): the rate of Theorem 1, without its constant."""
         return math.sqrt(self.steps / self.batch_size)
 
-    def bootstrap(self, rows: int) -> "Bootstrap":
+    def bootstrap(self, rows: int) -> Bootstrap:
         """The paper's condition for a chain on a table of `rows` rows.
 
         Paper: bootstrap regime - eta < n/N, so that beta > N
         """
         return Bootstrap(check_count("rows", rows, 2), self.batch_size, self.step_size)
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """Rows drawn from a table of N: the paper's condition eta < n/N, so that beta > N.
-
-    The iterate's covariance is about (1/beta) F^-1/2 and the ERM's F^-1/N: where F is near the
-    identity the condition says that the chain sits closer to the ERM than the ERM to theta*. In
-    other units compare `stationary_law(...).sd` with the sandwich, as `masgrad plan FILE` does.
-
-    Args:
-        rows: N.
-        batch_size: n.
-        step_size: eta.
-    """
-
-    rows: int
-    batch_size: int
-    step_size: float
-
-    @property
-    def holds(self) -> bool:
-        """eta < n / N, which makes beta = 2n / eta larger than 2N."""
-        return self.step_size < self.longest_step
-
-    @property
-    def longest_step(self) -> float:
-        """n / N."""
-        return self.batch_size / self.rows
-
-    @property
-    def smallest_batch(self) -> int:
-        """The n from which on this step is short enough: n > eta N."""
-        return math.floor(self.step_size * self.rows) + 1
 
 
 @dataclass(frozen=True, repr=False)
