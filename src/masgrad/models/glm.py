@@ -15,6 +15,7 @@ from masgrad.data.arrays import as_regression
 from masgrad.errors import InputError
 from masgrad.models.families import Family, as_family
 from masgrad.models.model import Model, Sums
+from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
 
 OUTER_BYTES = 256 * 2**20
@@ -84,8 +85,7 @@ class GLM(Model):
         XT, y = jnp.asarray(self.design(rows)).T, jnp.asarray(rows[1])
         if not self._outer_fits(rows):
             return XT, y, None
-        i, j = np.triu_indices(len(XT))
-        return XT, y, XT[i] * XT[j]
+        return XT, y, row_products(XT)
 
     def row_size(self, rows: Rows) -> int:
         """A residual; with weighted rows one number for each parameter."""
@@ -102,7 +102,7 @@ class GLM(Model):
             return Sums(XT @ r, None)
         if triangles is None:
             return Sums(XT @ r, _weighted(XT, r * r))
-        return Sums(XT @ r, _from_triangle(triangles @ (r * r), len(XT)))
+        return Sums(XT @ r, from_triangle(triangles @ (r * r), len(XT)))
 
     def centred_outer(
         self, theta: Vectors, features: Rows, weight: Array, centre: Vectors
@@ -123,13 +123,6 @@ def _predictor(XT: Array, theta: Vectors) -> Array:
     if len(XT) <= 8:
         return sum(x[:, None] * t for x, t in zip(XT, theta, strict=True))
     return XT.T @ theta
-
-
-def _from_triangle(flat: Array, p: int) -> Matrices:
-    """(p(p+1)/2, K) upper triangles to symmetric matrices (p, p, K)."""
-    place = np.zeros((p, p), int)
-    place[np.triu_indices(p)] = np.arange(len(flat))
-    return flat[np.maximum(place, place.T)]
 
 
 def _weighted(XT: Array, w: Array) -> Matrices:

@@ -1,13 +1,16 @@
 """A two-layer ReLU network with the paper's fixed constants, which break its scale invariance."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax.nn import relu
 
 from masgrad.data.arrays import as_regression
 from masgrad.errors import InputError
-from masgrad.models.model import Model
-from masgrad.types import Array, Rows
+from masgrad.models.model import Model, Sums
+from masgrad.models.triangle import from_triangle, row_products
+from masgrad.types import Array, Matrices, Rows, Vectors
 
 
 class ReluNetwork(Model):
@@ -18,6 +21,8 @@ class ReluNetwork(Model):
 
     Paper: shallow neural network - square loss, one non-programmable constant a layer
     """
+
+    row_axis: ClassVar[int] = 1
 
     inputs: int = eqx.field(static=True)
     hidden: int = eqx.field(static=True)
@@ -47,3 +52,65 @@ class ReluNetwork(Model):
     def loss(self, theta: Array, z: Rows) -> Array:
         x, y = z
         return 0.5 * jnp.square(y - self.predict(theta, x))
+
+    # With x = (1, x) a hidden unit that is on is linear, so that sums over rows are products of
+    # matrices: of r and r^2 where units are on, by the rows' x and x x'.
+
+    def prepare(self, rows: Rows) -> Rows:
+        """(1, X)', y and the upper triangles of its outer products, rows last."""
+        X, y = rows
+        XT = jnp.concatenate([jnp.ones((1, len(y))), jnp.asarray(X).T])
+        return XT, jnp.asarray(y)[None], row_products(XT)
+
+    def row_size(self, rows: Rows) -> int:
+        """Residuals where a unit, and where two units, are on."""
+        return self.hidden * (self.hidden + 3) // 2
+
+    def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
+        XT, y, products = features
+        W1, W2 = self._weights(theta)
+        pre = [sum(x[:, None] * w for x, w in zip(XT, W, strict=True)) for W in W1]
+        on = [h > 0 for h in pre]
+        out = 1.0 + sum(w * relu(h) for w, h in zip(W2, pre, strict=True))
+        r = jnp.where(out > 0, weight[:, None] * (out - y[0][:, None]), 0.0)
+        first = jnp.stack([XT @ jnp.where(o, r, 0.0) for o in on])
+        gradient = jnp.concatenate([_flat(W2[:, None] * first[:, 1:]), (W1 * first).sum(1)])
+        if not outer:
+            return Sums(gradient, None)
+        pairs = [
+            [from_triangle(products @ jnp.where(a & b, r * r, 0.0), len(XT)) for b in on]
+            for a in on
+        ]
+        return Sums(gradient, _outer(W1, W2, jnp.stack([jnp.stack(row) for row in pairs])))
+
+    def centred_outer(
+        self, theta: Vectors, features: Rows, weight: Array, centre: Vectors
+    ) -> Matrices:
+        XT, y, _ = features
+        return super().centred_outer(theta, (XT[1:].T, y[0]), weight, centre)
+
+    def _weights(self, theta: Vectors) -> tuple[Array, Vectors]:
+        """(1, W1) as (hidden, 1 + inputs, K), and W2 (hidden, K)."""
+        split, K = self.hidden * self.inputs, theta.shape[1]
+        W1 = theta[:split].reshape(self.hidden, self.inputs, K)
+        return jnp.concatenate([jnp.ones((self.hidden, 1, K)), W1], axis=1), theta[split:]
+
+
+def _flat(W: Array) -> Vectors:
+    """(hidden, inputs, K) as the parameters W1, (hidden inputs, K)."""
+    return W.reshape(-1, W.shape[-1])
+
+
+def _outer(W1: Array, W2: Vectors, M: Array) -> Matrices:
+    """Sum of g g' from M[a, b] = sum of r^2 x x' over rows at which units a and b are on.
+
+    The gradient of a row is r W2_a x for W1_a and r W1_a'x for W2_a.
+    """
+    (hidden, _, K), inputs = W1.shape, W1.shape[1] - 1
+    MW = jnp.einsum("abxyk,byk->abxk", M, W1)
+    scaled = W2[:, None, None, None] * W2[None, :, None, None] * M[:, :, 1:, 1:]
+    first = scaled.transpose(0, 2, 1, 3, 4).reshape(hidden * inputs, hidden * inputs, K)
+    cross = (W2[:, None, None] * MW[:, :, 1:]).transpose(0, 2, 1, 3).reshape(-1, hidden, K)
+    second = jnp.einsum("axk,abxk->abk", W1, MW)
+    top = jnp.concatenate([first, cross], 1)
+    return jnp.concatenate([top, jnp.concatenate([cross.transpose(1, 0, 2), second], 1)])
