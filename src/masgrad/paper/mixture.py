@@ -1,0 +1,217 @@
+"""The Gaussian mixture: six equivalent optima, an easy and a hard separation.
+
+Fixed by the paper: theta = (1, 2, 3), equal known weights, SNR = 1 / sigma = 3.3 and 1, n = 20,
+eta = 0.05, random starts, 100 chains. Chosen here: N = 10,000 rows, T = 200 steps, ten starts
+N(2, 1) in each coordinate with 100 chains each (the paper shows one; the figure shows the first).
+A chain *arrives* when it is within 0.25, in l2, of a permutation of the rows' optimum. Chains are
+grouped by the permutation they settle in, the order of their coordinates at the end.
+"""
+
+from dataclasses import dataclass
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from masgrad.chains.trace import Trace
+from masgrad.covariance.moments import moments
+from masgrad.errors import MasgradError
+from masgrad.models.mixture import GaussianMixture
+from masgrad.paper.experiment import Claim, Experiment, Report, judge
+from masgrad.paper.mixture_plot import plot_mixture
+from masgrad.paper.processes import METHODS, NAMES, kernels, paths
+
+THETA = np.array([1.0, 2.0, 3.0])
+SNR = {"easy": 3.3, "hard": 1.0}
+BATCH, ETA, STEPS, RADIUS = 20, 0.05, 200, 0.25
+
+
+class Size(NamedTuple):
+    """Rows, starts, and chains from each start."""
+
+    rows: int
+    starts: int
+    chains: int
+
+
+FULL, QUICK = Size(10_000, 10, 100), Size(5_000, 5, 20)
+
+
+@dataclass(frozen=True)
+class Separation:
+    """One separation's optimum and traces; chains of one start follow each other."""
+
+    snr: float
+    optimum: np.ndarray
+    traces: dict[str, Trace]
+    chains: int
+
+    def distance(self, name: str) -> np.ndarray:
+        """l2 distance to the nearest permutation of the optimum, (starts x chains, records)."""
+        theta = self.traces[name].theta
+        each = [np.linalg.norm(theta - q, axis=-1) for q in orders(self.optimum)]
+        return np.min(each, axis=0)
+
+    def settled_together(self) -> dict[str, np.ndarray]:
+        """Chains from the first start that ended in the order of coordinates most common there."""
+        ranks = {name: rank(t.final[: self.chains]) for name, t in self.traces.items()}
+        order, count = np.unique(np.concatenate(list(ranks.values())), axis=0, return_counts=True)
+        most = order[count.argmax()]
+        return {name: np.flatnonzero((r == most).all(1)) for name, r in ranks.items()}
+
+
+def mixture_experiment(
+    seed: int = 0, quick: bool = False, report: Report = lambda name: None
+) -> Experiment:
+    """Run the four processes on both separations; `quick` takes 5,000 rows and 5 starts with
+    20 chains each.
+
+    Paper: Figure mixture - a non-convex landscape with 3! equivalent optima
+    """
+    size = QUICK if quick else FULL
+    theta0 = np.random.default_rng([seed, 2]).normal(2, 1, size=(size.starts, len(THETA)))
+    found = {
+        case: _run(snr, theta0, size, [seed, number], report)
+        for number, (case, snr) in enumerate(SNR.items())
+    }
+    numbers = {case: _numbers(separation) for case, separation in found.items()}
+    settings = {
+        "theta": THETA.tolist(), "snr": SNR, "N": size.rows, "batch_size": BATCH, "eta": ETA,
+        "steps": STEPS, "radius": RADIUS, "chains": size.chains, "starts": theta0.tolist(),
+    }  # fmt: skip
+    title = f"Gaussian mixture, N = {size.rows}, n = {BATCH}, eta = {ETA}"
+    return Experiment(
+        "mixture", title, settings, numbers, _claims(numbers),
+        lambda path: plot_mixture(found, RADIUS, path, title),
+    )  # fmt: skip
+
+
+def mixture_rows(snr: float, N: int, seeds: list[int]) -> np.ndarray:
+    """The population of N rows."""
+    rng = np.random.default_rng(seeds)
+    return rng.choice(THETA, N) + rng.normal(size=N) / snr
+
+
+def fit(snr: float, rows: np.ndarray) -> np.ndarray:
+    """The optimum of the rows that the truth leads to."""
+    model = GaussianMixture(len(THETA), 1 / snr)
+    found = minimize(
+        lambda theta: model.risk(theta, rows),
+        THETA,
+        jac=lambda theta: moments(model, theta, rows).mean,
+        hess=lambda theta: moments(model, theta, rows).hessian,
+        method="trust-exact",
+        options={"gtol": 1e-8},
+    )
+    if not found.success:
+        raise MasgradError(f"no optimum of the mixture's rows was found: {found.message}")
+    return found.x
+
+
+def orders(optimum: np.ndarray) -> np.ndarray:
+    """All permutations of a point, (p!, p)."""
+    return np.array(list(permutations(optimum)))
+
+
+def rank(theta: np.ndarray) -> np.ndarray:
+    """Place of each coordinate among its own, from 0: (chains, p)."""
+    return np.argsort(np.argsort(theta, axis=1), axis=1)
+
+
+def _run(
+    snr: float, theta0: np.ndarray, size: Size, seeds: list[int], report: Report
+) -> Separation:
+    rows, model = mixture_rows(snr, size.rows, seeds), GaussianMixture(len(THETA), 1 / snr)
+    starts, traces = np.repeat(theta0, size.chains, axis=0), {}
+    for number, (name, kernel) in enumerate(kernels(dict.fromkeys(METHODS, ETA)).items()):
+        traces[name] = paths(
+            kernel, model, rows, starts, STEPS, BATCH, len(starts), [*seeds, number]
+        )
+        report(f"{name}, SNR {snr}")
+    return Separation(snr, fit(snr, rows), traces, size.chains)
+
+
+def _numbers(found: Separation) -> dict:
+    out: dict = {"snr": found.snr, "optimum": found.optimum.tolist()}
+    for name in NAMES:
+        key, near = name.lower(), found.distance(name) < RADIUS
+        arrived, step = near.any(1), near.argmax(1)
+        half = np.where(arrived, step, np.inf)
+        out |= {
+            f"reached_{key}": float(arrived.mean()),
+            f"median_step_{key}": float(np.median(step[arrived])) if arrived.any() else None,
+            f"median_step_all_{key}": _finite(np.median(half)),
+            f"there_at_end_{key}": float(near[:, -1].mean()),
+            f"reached_by_start_{key}": arrived.reshape(-1, found.chains).mean(1).tolist(),
+            f"permutations_{key}": _permutations(found.traces[name].final),
+            f"coordinate_gap_{key}": _coordinate_gap(found, name, near[:, -1]),
+        }
+    return out
+
+
+def _permutations(final: np.ndarray) -> dict[str, int]:
+    """How many chains settled in each order of the coordinates."""
+    order, count = np.unique(rank(final) + 1, axis=0, return_counts=True)
+    return {"".join(map(str, o)): int(c) for o, c in zip(order, count, strict=True)}
+
+
+def _coordinate_gap(found: Separation, name: str, there: np.ndarray) -> float | None:
+    """Median steps between a chain's first and last coordinate to come within the radius.
+
+    Over chains that are there at the end, of each coordinate's own value there.
+    """
+    theta = found.traces[name].theta[there]
+    if not len(theta):
+        return None
+    own = np.sort(found.optimum)[rank(theta[:, -1])]
+    near = np.abs(theta - own[:, None]) < RADIUS
+    step = near.argmax(1)
+    return float(np.median(step.max(1) - step.min(1)))
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if np.isfinite(x) else None
+
+
+def _claims(x: dict) -> list[Claim]:
+    return [
+        *(_found(case, x[case]) for case in SNR),
+        *(_accelerated(case, x[case]) for case in SNR),
+        *(_together(case, x[case]) for case in SNR),
+    ]
+
+
+def _found(case: str, x: dict) -> Claim:
+    own, limit = x["reached_masgrad"], x["reached_diff_masgrad"]
+    return Claim(
+        f"SNR {x['snr']} ({case}): MasGrad and diff_MasGrad find a permutation of (1, 2, 3)",
+        f"{own:.0%} and {limit:.0%} of the chains in {STEPS} steps, SGD {x['reached_sgd']:.0%}",
+        judge(min(own, limit) >= 0.9, min(own, limit) >= 0.5),
+    )
+
+
+def _accelerated(case: str, x: dict) -> Claim:
+    """Faster: sooner in the median over all chains; where neither has one, more arrive."""
+    own, other = (x[f"median_step_all_{m}"] or np.inf for m in ("masgrad", "sgd"))
+    shares = x["reached_masgrad"], x["reached_sgd"]
+    faster = own < 0.9 * other if np.isfinite(own) else shares[0] > shares[1]
+    return Claim(
+        f"SNR {x['snr']} ({case}): quicker than SGD",
+        f"half of the chains arrived by step {_step(own)}, of SGD's by step {_step(other)}",
+        judge(bool(faster), shares[0] > shares[1]),
+    )
+
+
+def _together(case: str, x: dict) -> Claim:
+    own, other = x["coordinate_gap_masgrad"], x["coordinate_gap_sgd"]
+    measured = f"median gap between a chain's first and last coordinate {own} steps, SGD's {other}"
+    return Claim(
+        f"SNR {x['snr']} ({case}): MasGrad's coordinates converge around the same step, SGD's not",
+        measured,
+        "not" if own is None or other is None else judge(own < other / 2, own < other),
+    )
+
+
+def _step(step: float) -> str:
+    return f"{step:.0f}" if np.isfinite(step) else f"none of {STEPS}"

@@ -1,0 +1,110 @@
+"""index.html: figures and tables of all experiments in one file that needs no other."""
+
+import base64
+import json
+from html import escape
+from pathlib import Path
+
+from masgrad.paper.experiment import VERDICTS
+from masgrad.paper.spread import flatten
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
+img { width: 100%; height: auto; background: white; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: 0.92rem; }
+th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; }
+tr { border-bottom: 1px solid #8886; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.verdict { white-space: nowrap; font-weight: 600; }
+.reproduced::before { content: "\\2713  "; color: #009E73; }
+.partly::before { content: "\\25D0  "; color: #E69F00; }
+.not::before { content: "\\2717  "; color: #D55E00; }
+pre { overflow-x: auto; font-size: 0.8rem; }
+"""
+
+
+def page(records: dict[str, dict], headlines: dict[str, tuple[str, ...]], later: dict, out: Path):
+    """The page for these experiments, whose figures are in `out`."""
+    first = next(iter(records.values()))
+    size = "quick sizes" if first["quick"] else "full sizes"
+    parts = [
+        "<h1>The paper's experiments, rerun</h1>",
+        "<p>Liang &amp; Su, <i>Statistical Inference for the Population Landscape via "
+        f"Moment-Adjusted Stochastic Gradients</i>. Seed {first['seed']}, {size}.</p>",
+        *(_section(name, r, headlines[name], out) for name, r in records.items()),
+        *(f"<h2>{escape(n.title())}</h2><p>Skipped: {escape(w)}.</p>" for n, w in later.items()),
+        f"<p>{escape(', '.join(f'{k} {v}' for k, v in first['versions'].items()))}</p>",
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>masgrad: the paper's experiments</title><style>{STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _section(name: str, record: dict, headline: tuple[str, ...], out: Path) -> str:
+    image = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
+    settings = escape(json.dumps(record["settings"], indent=1))
+    return (
+        f"<h2>{escape(name.title())}</h2>"
+        f'<img alt="Figure of the {escape(name)} experiment" src="data:image/png;base64,{image}">'
+        f"{_claims(record)}{_numbers(record, headline)}"
+        f"<details><summary>Settings</summary><pre>{settings}</pre></details>"
+    )
+
+
+def _claims(record: dict) -> str:
+    verdicts = record.get("spread", {}).get("verdicts")
+    header = ["Claim of the paper", "Measured", "Verdict"]
+    rows = []
+    for claim in record["claims"]:
+        verdict = claim["verdict"]
+        cells = [f"<td>{escape(claim['claim'])}</td>", f"<td>{escape(claim['measured'])}</td>"]
+        cells.append(f'<td class="verdict {verdict}">{verdict}</td>' if verdict else "<td></td>")
+        if verdicts is not None:
+            cells.append(f'<td class="verdict">{over_seeds(verdicts.get(claim["claim"]))}</td>')
+        rows.append("".join(cells))
+    if verdicts is not None:
+        header.append(f"Over {len(record['spread']['seeds'])} other seeds")
+    return _table(header, rows)
+
+
+def _numbers(record: dict, headline: tuple[str, ...]) -> str:
+    numbers, others = flatten(record), record.get("spread", {}).get("numbers")
+    header, rows = ["Number", "Value"], []
+    for key in headline:
+        cells = f'<td>{escape(key)}</td><td class="number">{number(numbers[key])}</td>'
+        if others is not None:
+            cells += f'<td class="number">{between(others[key])}</td>'
+        rows.append(cells)
+    if others is not None:
+        header.append("Other seeds: median (least to most)")
+    return _table(header, rows)
+
+
+def _table(header: list[str], rows: list[str]) -> str:
+    head = "".join(f"<th>{escape(h)}</th>" for h in header)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def number(value: float | None) -> str:
+    """Four digits; a dash for null."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def between(values: dict) -> str:
+    """Median and range over seeds, and how many had none."""
+    text = f"{number(values['median'])} ({number(values['min'])} to {number(values['max'])})"
+    missing = sum(v is None for v in values["values"])
+    return f"{text}, none in {missing}" if missing else text
+
+
+def over_seeds(counts: dict[str, int] | None) -> str:
+    """Verdicts over seeds, as 18 reproduced, 2 partly."""
+    if counts is None:
+        return ""
+    return ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
