@@ -31,7 +31,7 @@ def spectrum(S: Array) -> tuple[Array, Array]:
 def _jacobi(S: Array) -> tuple[Array, Array]:
     """Cyclic Jacobi with disjoint rotations side by side, until all chains are diagonal."""
     p = len(S)
-    pairings = _pairings(p)
+    rounds, partner, seats = _tournament(p)
 
     def off_diagonal(A):
         A = jnp.abs(A)
@@ -39,10 +39,13 @@ def _jacobi(S: Array) -> tuple[Array, Array]:
         off = off / jnp.maximum(A.max((0, 1)), np.finfo(float).tiny)
         return jnp.where(jnp.isfinite(off), off, 0.0).max()  # a lost chain must not stop the others
 
+    def meet(A, Q):
+        A, Q = _rotate(A, Q, partner)
+        return _take(_take(A, seats, 0), seats, 1), _take(Q, seats, 1)
+
     def sweep(carry):
         A, Q, count, _ = carry
-        for partner in pairings:
-            A, Q = _rotate(A, Q, partner)
+        A, Q = jax.lax.fori_loop(0, rounds, lambda _, AQ: meet(*AQ), (A, Q))
         return A, Q, count + 1, off_diagonal(A)
 
     def unfinished(carry):
@@ -54,18 +57,18 @@ def _jacobi(S: Array) -> tuple[Array, Array]:
     return jnp.stack([A[i, i] for i in range(p)]), Q
 
 
-def _pairings(p: int) -> list[np.ndarray]:
-    """A round-robin tournament: every pair of coordinates meets once; an odd one out sits still."""
-    even = p + p % 2
-    out = []
-    for rnd in range(even - 1):
-        partner = np.arange(even)
-        partner[even - 1], partner[rnd] = rnd, even - 1
-        for k in range(1, even // 2):
-            a, b = (rnd + k) % (even - 1), (rnd - k) % (even - 1)
-            partner[a], partner[b] = b, a
-        out.append(np.where(partner[:p] < p, partner[:p], np.arange(p)))
-    return out
+def _tournament(p: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """A round robin in which every two coordinates meet once: rounds, partners, next seats.
+
+    An odd number m of seats moves on by one between rounds; seats i and m - 1 - i meet, and the
+    middle one meets the last of an even p, who stays, or rests. One round is compiled, not all.
+    """
+    m = p - 1 + p % 2
+    partner = m - 1 - np.arange(p)
+    if p % 2 == 0:
+        partner[m // 2], partner[p - 1] = p - 1, m // 2
+    seats = np.append((np.arange(m) + 1) % m, np.arange(m, p))
+    return m, partner, seats
 
 
 def _rotate(A: Array, Q: Array, partner: np.ndarray) -> tuple[Array, Array]:

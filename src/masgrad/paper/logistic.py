@@ -107,14 +107,12 @@ def _other_steps(
     data: Rows, start: np.ndarray, optimum: np.ndarray, seed: int, report: Report
 ) -> list[dict]:
     """Stationary steps and errors with other step sizes, run for the same time eta t."""
-    rows = []
+    rows, starts = [], np.tile(start, (CHAINS, 1))
     for number, eta in enumerate(OTHER_ETAS):
         scale, row = ETA / eta, {"eta": eta}
         for method in METHODS:
             kernel, steps = kernels(dict.fromkeys(METHODS, eta))[method], round(STEPS * scale)
-            trace = paths(
-                kernel, Logistic(), data, start, steps, BATCH, CHAINS, [seed, 10 + number]
-            )
+            trace = paths(kernel, Logistic(), data, starts, steps, BATCH, [seed, 10 + number])
             last = slice(round(LAST.start * scale), steps + 1)
             each = convergence.settled(trace.finite(), last, round(HOLD * scale))
             at = round(SHOWN * scale)

@@ -20,7 +20,7 @@ from masgrad.errors import MasgradError
 from masgrad.models.mixture import GaussianMixture
 from masgrad.paper.experiment import Claim, Experiment, Report, judge
 from masgrad.paper.mixture_plot import plot_mixture
-from masgrad.paper.processes import METHODS, NAMES, kernels, paths
+from masgrad.paper.processes import METHODS, NAMES, kernels, run_each
 
 THETA = np.array([1.0, 2.0, 3.0])
 SNR = {"easy": 3.3, "hard": 1.0}
@@ -123,12 +123,9 @@ def _run(
     snr: float, theta0: np.ndarray, size: Size, seeds: list[int], report: Report
 ) -> Separation:
     rows, model = mixture_rows(snr, size.rows, seeds), GaussianMixture(len(THETA), 1 / snr)
-    starts, traces = np.repeat(theta0, size.chains, axis=0), {}
-    for number, (name, kernel) in enumerate(kernels(dict.fromkeys(METHODS, ETA)).items()):
-        traces[name] = paths(
-            kernel, model, rows, starts, STEPS, BATCH, len(starts), [*seeds, number]
-        )
-        report(f"{name}, SNR {snr}")
+    chosen = kernels(dict.fromkeys(METHODS, ETA))
+    starts = dict.fromkeys(chosen, np.repeat(theta0, size.chains, axis=0))
+    traces = run_each(chosen, model, rows, starts, STEPS, BATCH, seeds, report)
     return Separation(snr, fit(snr, rows), traces, size.chains)
 
 

@@ -10,7 +10,6 @@ is the mean over 10,000 fresh rows.
 All experiments are chains of one run: 5000 of them, from 50 starts.
 """
 
-import warnings
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -22,12 +21,11 @@ from scipy.optimize import minimize
 
 from masgrad.chains.trace import Trace
 from masgrad.covariance.moments import moments
-from masgrad.errors import SingularWarning
 from masgrad.kernels.kernel import Kernel
 from masgrad.models.network import ReluNetwork
 from masgrad.paper.experiment import Claim, Experiment, Report, judge
 from masgrad.paper.network_plot import plot_network
-from masgrad.paper.processes import METHODS, kernels, paths, split
+from masgrad.paper.processes import METHODS, kernels, paths, run_each, split
 from masgrad.precision import float64
 from masgrad.types import Array, Rows
 
@@ -73,18 +71,18 @@ def network_experiment(
     chains, sizes = (FEW_CHAINS, SIZES[:1]) if quick else (CHAINS, SIZES)
     landscapes = [network_rows(*size, seed) for size in sizes]
     main, chosen = landscapes[0], kernels(dict.fromkeys(METHODS, ETA))
-    traces, found = {}, {}
-    for number, name in enumerate(chosen):
-        traces[name] = _run(chosen[name], main, STEPS, chains, [seed, number])
-        found[name] = population_loss(main, traces[name].final, chains)
-        report(f"{name}, {main.key}")
+    traces = _run(main, chosen, chains, seed, report)
+    found = {name: population_loss(main, trace.final, chains) for name, trace in traces.items()}
     numbers = _compare(found) | {"non_gaussian": _non_gaussian(traces["diff_MasGrad"], chains)}
     numbers["floored_share"] = float((traces["MasGrad"].floored > 0).mean())
     numbers["longer"] = _longer(main, chosen["SGD"], found, LONGER[:2] if quick else LONGER, seed)
     report("SGD, longer")
     numbers["sizes"] = {main.key: _summary(found)}
     for landscape in landscapes[1:]:
-        numbers["sizes"][landscape.key] = _summary(_final(landscape, chosen, seed, report))
+        compared = {name: chosen[name] for name in COMPARED}
+        runs = _run(landscape, compared, FEW_CHAINS, seed, report)
+        losses = {n: population_loss(landscape, t.final, FEW_CHAINS) for n, t in runs.items()}
+        numbers["sizes"][landscape.key] = _summary(losses)
     settings = {
         "inputs": main.model.inputs, "hidden": main.model.hidden, "N": N, "batch_size": BATCH,
         "eta": ETA, "beta": 2 * BATCH / ETA, "noise": NOISE, "steps": STEPS, "chains": chains,
@@ -133,28 +131,13 @@ def _risks(model: ReluNetwork, theta: Array, rows: Rows) -> Array:
 
 
 def _run(
-    kernel: Kernel, landscape: Landscape, steps: int, chains: int, seeds: list[int], thin: int = 1
-) -> Trace:
+    landscape: Landscape, chosen: dict[str, Kernel], chains: int, seed: int, report: Report
+) -> dict[str, Trace]:
     """All experiments at once. A unit that is off at every row has no covariance: V meets its
     floor there, which `floored_share` counts."""
-    starts = np.repeat(landscape.starts, chains, axis=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SingularWarning)
-        return paths(
-            kernel, landscape.model, landscape.rows, starts, steps, BATCH, len(starts), seeds, thin
-        )
-
-
-def _final(
-    landscape: Landscape, chosen: dict[str, Kernel], seed: int, report: Report
-) -> dict[str, np.ndarray]:
-    """Population losses of the methods that are compared, from fewer chains a start."""
-    found = {}
-    for number, name in enumerate(COMPARED):
-        trace = _run(chosen[name], landscape, STEPS, FEW_CHAINS, [seed, number])
-        found[name] = population_loss(landscape, trace.final, FEW_CHAINS)
-        report(f"{name}, {landscape.key}")
-    return found
+    starts = dict.fromkeys(chosen, np.repeat(landscape.starts, chains, axis=0))
+    model, rows = landscape.model, landscape.rows
+    return run_each(chosen, model, rows, starts, STEPS, BATCH, [seed], report)
 
 
 def _compare(found: dict[str, np.ndarray]) -> dict:
@@ -187,7 +170,9 @@ def _longer(
     SGD is clearly worse where its loss is more than half as large again; stuck where moreover it
     fell by less than a tenth since the number of steps before.
     """
-    trace = _run(kernel, landscape, steps[-1], FEW_CHAINS, [seed, 9], thin=STEPS)
+    starts = np.repeat(landscape.starts, FEW_CHAINS, axis=0)
+    model, data = landscape.model, landscape.rows
+    trace = paths(kernel, model, data, starts, steps[-1], BATCH, [seed, 9], thin=STEPS)
     target, before, rows = found["diff_MasGrad"].mean(1), found["SGD"].mean(1), []
     for t in steps:
         loss = population_loss(landscape, trace.theta[:, t // STEPS], FEW_CHAINS).mean(1)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from masgrad.chains.run import run
 from masgrad.chains.trace import Trace
-from masgrad.errors import InterruptedWarning
+from masgrad.errors import InterruptedWarning, SingularWarning
 from masgrad.kernels.diffusion import diffusion
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import masgrad, sgd
@@ -88,16 +88,13 @@ def run_processes(
     report: Report,
 ) -> Processes:
     """Four processes from one start, each with CHAINS chains; `report` is called four times."""
-    traces, copies = {}, {}
-    for number, (name, kernel) in enumerate(kernels(step_sizes).items()):
-        count = 1 + COPIES if name.startswith("diff_") else 1
-        chains = CHAINS * count
-        trace = paths(kernel, model, data, theta0, steps, batch_size, chains, [seed, number])
-        traces[name], *others = split(trace, count)
-        if others:
-            copies[name] = others
-        report(name)
-    return Processes(optimum, traces, copies)
+    chosen = kernels(step_sizes)
+    counts = {name: 1 + COPIES if name.startswith("diff_") else 1 for name in chosen}
+    starts = {name: np.tile(theta0, (CHAINS * count, 1)) for name, count in counts.items()}
+    runs = run_each(chosen, model, data, starts, steps, batch_size, [seed], report)
+    parts = {name: split(trace, counts[name]) for name, trace in runs.items()}
+    copies = {name: others for name, (_, *others) in parts.items() if others}
+    return Processes(optimum, {name: first for name, (first, *_) in parts.items()}, copies)
 
 
 def kernels(step_sizes: Mapping[str, float]) -> dict[str, Kernel]:
@@ -107,24 +104,45 @@ def kernels(step_sizes: Mapping[str, float]) -> dict[str, Kernel]:
     return {name: both[name] for name in NAMES}
 
 
+def run_each(
+    chosen: Mapping[str, Kernel],
+    model: Model,
+    data: Rows,
+    starts: Mapping[str, np.ndarray],
+    steps: int,
+    batch_size: int,
+    seeds: list[int],
+    report: Report,
+) -> dict[str, Trace]:
+    """One process after the other, from the starts of its chains, (chains, p)."""
+    out = {}
+    for number, (name, kernel) in enumerate(chosen.items()):
+        out[name] = paths(kernel, model, data, starts[name], steps, batch_size, [*seeds, number])
+        report(name)
+    return out
+
+
 def paths(
     kernel: Kernel,
     model: Model,
     data: Rows,
-    theta0: Array,
+    starts: np.ndarray,
     steps: int,
     batch_size: int,
-    chains: int,
     seeds: list[int],
     thin: int = 1,
 ) -> Trace:
-    """`run` for an experiment: silent, and Ctrl-C ends the experiment, not just the run."""
+    """`run` for an experiment: a chain for each start, silent, and ended by Ctrl-C.
+
+    What a singular covariance met is in the trace's `floored`.
+    """
     seed = int(np.random.SeedSequence(seeds).generate_state(1)[0])
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SingularWarning)
         warnings.simplefilter("error", InterruptedWarning)
         try:
             trace = run(
-                kernel, model, data, theta0, steps, batch_size, chains, seed,
+                kernel, model, data, starts, steps, batch_size, len(starts), seed,
                 thin=thin, progress=False,
             )  # fmt: skip
         except InterruptedWarning:
