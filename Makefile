@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASG
 TEST_ENV += JAX_COMPILATION_CACHE_DIR=.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-all lint bench bench-roots bench-theory clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad paper logistic --out demo
@@ -33,6 +33,9 @@ bench-roots: $(STAMP)
 
 bench-theory: $(STAMP)
 	$(BIN)/python benchmarks/theory.py
+
+bench-experiments: $(STAMP)
+	$(BIN)/python benchmarks/experiments.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import json
 import operator
 import os
 import re
@@ -93,13 +94,17 @@ def masgrad(*args: str, **env: str) -> subprocess.CompletedProcess:
 def test_command_line(tmp_path):
     assert "paper" in masgrad("--help").stdout
     assert masgrad("--version").stdout == f"masgrad {mg.__version__}\n"
-    cache = tmp_path / "cache"
-    out = ("--quick", "--out", str(tmp_path / "new"))
-    done = masgrad("paper", "logistic", *out, XDG_CACHE_HOME=str(cache))
+    cache, out = tmp_path / "cache", tmp_path / "new"
+    args = ("paper", "linear", "--quick", "--seeds", "2", "--out", str(out))
+    done = masgrad(*args, XDG_CACHE_HOME=str(cache))
     assert len(list((cache / "masgrad" / "xla").iterdir())) > 4  # compiled programs are kept
     assert done.returncode == 0, done.stderr
-    assert "diff_MasGrad" in done.stdout and "W2" in done.stdout
-    assert (tmp_path / "new" / "logistic.png").stat().st_size > 20_000
+    assert "diff_MasGrad" in done.stdout and "reproduced" in done.stdout
+    assert (out / "linear.png").stat().st_size > 20_000
+    spread = json.loads((out / "linear.json").read_text())["spread"]
+    assert spread["seeds"] == [1, 2]
+    assert len(set(spread["numbers"]["slope_ratio"]["values"])) == 2
+    assert all(sum(count.values()) == 2 for count in spread["verdicts"].values())
 
 
 @pytest.mark.long
@@ -182,8 +187,11 @@ def test_command_line_errors_are_messages(tmp_path):
     assert masgrad("paper", "logistic", "--seed", "-1").returncode == 2
     unknown = masgrad("paper", "quadratic")
     assert unknown.returncode != 0 and "quadratic" in unknown.stderr
+    later = masgrad("paper", "proximal")
+    assert later.returncode != 0 and "MadProx" in later.stderr
+    assert masgrad("paper", "laws", "--seeds", "3").returncode == 2
     (tmp_path / "file").write_text("")
     blocked = masgrad("paper", "logistic", "--out", str(tmp_path / "file"))
     assert blocked.returncode == 1
-    for done in (unknown, blocked):
+    for done in (unknown, later, blocked):
         assert "Traceback" not in done.stderr and done.stdout == ""

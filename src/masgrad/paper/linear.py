@@ -94,11 +94,20 @@ def _progress(found: Processes) -> dict:
         out |= {
             f"slope_{key}": convergence.decay(log_errors, level),
             f"floor_{key}": level,
+            **_stationary_error(key, error[:, -LAST:]),
             f"floor_step_{key}": convergence.reaches(log_errors, level + 0.1),
             f"time_constants_{key}": times.tolist(),
             f"unevenness_{key}": float(times.max() / times.min()),
         }
     return out | {"slope_ratio": out["slope_masgrad"] / out["slope_sgd"]}
+
+
+def _stationary_error(key: str, error: np.ndarray) -> dict:
+    """Root mean square error at the end of a run; its standard error is that of chains."""
+    squares = (error**2).mean(1)
+    rms = float(np.sqrt(squares.mean()))
+    deviation = squares.std(ddof=1) / np.sqrt(len(squares))
+    return {f"error_{key}": rms, f"error_se_{key}": float(deviation / (2 * rms))}
 
 
 def _predicted(data: Rows, optimum: np.ndarray, step_sizes: Mapping[str, float]) -> dict:

@@ -63,8 +63,9 @@ class First:
 def network_experiment(
     seed: int = 0, quick: bool = False, report: Report = lambda name: None
 ) -> Experiment:
-    """Fifty starts for each network; `quick` takes 20 chains a start, one network, and
-    runs SGD to step 1000 instead of 3000.
+    """Fifty starts for each network.
+
+    `quick` takes 20 chains a start and one network, and runs SGD to step 1000 instead of 3000.
 
     Paper: Figure neural - population loss after 100 steps from 50 random starts
     """
@@ -73,8 +74,7 @@ def network_experiment(
     main, chosen = landscapes[0], kernels(dict.fromkeys(METHODS, ETA))
     traces = _run(main, chosen, chains, seed, report)
     found = {name: population_loss(main, trace.final, chains) for name, trace in traces.items()}
-    numbers = _compare(found) | {"non_gaussian": _non_gaussian(traces["diff_MasGrad"], chains)}
-    numbers["floored_share"] = float((traces["MasGrad"].floored > 0).mean())
+    numbers = _compare(found) | _notes(traces, chains)
     numbers["longer"] = _longer(main, chosen["SGD"], found, LONGER[:2] if quick else LONGER, seed)
     report("SGD, longer")
     numbers["sizes"] = {main.key: _summary(found)}
@@ -83,18 +83,21 @@ def network_experiment(
         runs = _run(landscape, compared, FEW_CHAINS, seed, report)
         losses = {n: population_loss(landscape, t.final, FEW_CHAINS) for n, t in runs.items()}
         numbers["sizes"][landscape.key] = _summary(losses)
-    settings = {
-        "inputs": main.model.inputs, "hidden": main.model.hidden, "N": N, "batch_size": BATCH,
-        "eta": ETA, "beta": 2 * BATCH / ETA, "noise": NOISE, "steps": STEPS, "chains": chains,
-        "chains_longer_and_other_sizes": FEW_CHAINS, "sizes": [list(s) for s in sizes],
-        "fresh_rows": FRESH, "truth": main.truth.tolist(), "starts": main.starts.tolist(),
-    }  # fmt: skip
     title = f"Shallow network {main.key}, N = {N}, n = {BATCH}, eta = {ETA}"
     first = _first(main, traces)
     return Experiment(
-        "network", title, settings, numbers, _claims(numbers),
+        "network", title, _settings(main, sizes, chains), numbers, _claims(numbers),
         lambda path: plot_network(first.traces, first.truth, first.errors, numbers, path, title),
     )  # fmt: skip
+
+
+def _settings(main: Landscape, sizes: tuple, chains: int) -> dict:
+    return {
+        "inputs": main.model.inputs, "hidden": main.model.hidden, "N": N, "batch_size": BATCH,
+        "eta": ETA, "beta": 2 * BATCH / ETA, "noise": NOISE, "steps": STEPS, "chains": chains,
+        "chains_longer_and_other_sizes": FEW_CHAINS, "sizes": sizes, "fresh_rows": FRESH,
+        "truth": main.truth.tolist(), "starts": main.starts.tolist(),
+    }  # fmt: skip
 
 
 def network_rows(inputs: int, hidden: int, seed: int = 0) -> Landscape:
@@ -121,8 +124,9 @@ def _predict(model: ReluNetwork, theta: Array, X: Array) -> Array:
 
 @float64
 def population_loss(landscape: Landscape, theta: np.ndarray, chains: int) -> np.ndarray:
-    """Mean loss over fresh rows of every chain, (experiments, chains)."""
-    return np.asarray(_risks(landscape.model, theta, landscape.fresh)).reshape(-1, chains)
+    """Mean loss over fresh rows of every chain, (experiments, chains); inf if it diverged."""
+    loss = np.asarray(_risks(landscape.model, theta, landscape.fresh))
+    return np.where(np.isfinite(loss), loss, np.inf).reshape(-1, chains)
 
 
 @eqx.filter_jit
@@ -191,6 +195,15 @@ def _longer(
     return rows
 
 
+def _notes(traces: dict[str, Trace], chains: int) -> dict:
+    """What the losses alone do not show."""
+    return {
+        "non_gaussian": _non_gaussian(traces["diff_MasGrad"], chains),
+        "floored_share": float((traces["MasGrad"].floored > 0).mean()),
+        "diverged": {name.lower(): len(trace.diverged) for name, trace in traces.items()},
+    }
+
+
 def _non_gaussian(trace: Trace, chains: int) -> dict:
     """Shapiro's test of each coordinate at the last step: the first experiment, and all."""
     final = trace.final.reshape(EXPERIMENTS, chains, -1)
@@ -205,6 +218,7 @@ def _non_gaussian(trace: Trace, chains: int) -> dict:
 
 
 def _shapiro(x: np.ndarray) -> float:
+    """Its p-value; chains that never moved, or diverged, are not tested."""
     return float(stats.shapiro(x).pvalue) if np.ptp(x) > 0 else 1.0
 
 

@@ -42,6 +42,7 @@ def _dots(ax: Axes, numbers: dict, steps: int) -> None:
     """A dot-plot histogram of each experiment's population loss, SGD's hanging below."""
     names = {"diff_MasGrad": 1, "SGD": -1}
     losses = {name: np.array(numbers[f"losses_{name.lower()}"]) for name in names}
+    losses = {name: loss[np.isfinite(loss)] for name, loss in losses.items()}
     pooled = np.concatenate(list(losses.values()))
     edges = np.geomspace(pooled.min() * 0.999, pooled.max() * 1.001, 31)
     for name, sign in names.items():

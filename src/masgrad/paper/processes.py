@@ -19,7 +19,6 @@ from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import masgrad, sgd
 from masgrad.models.model import Model
 from masgrad.paper.experiment import Claim, Report, judge
-from masgrad.theory.distances import Closeness, closeness
 from masgrad.types import Array, Rows
 
 METHODS: tuple[str, ...] = ("MasGrad", "SGD")
@@ -38,12 +37,6 @@ class Processes:
     def errors(self) -> dict[str, np.ndarray]:
         """l2 distance to the optimum of each process, (chains, records)."""
         return {name: trace.distance(self.optimum) for name, trace in self.traces.items()}
-
-    def closeness(self, method: str, step: int) -> Closeness:
-        """A chain against its diffusion at one step, beside two copies of the diffusion."""
-        chain, other = self.traces[method], self.traces[f"diff_{method}"]
-        copy = self.copies[f"diff_{method}"][0]
-        return closeness(chain.theta[:, step], other.theta[:, step], copy.theta[:, step])
 
     def rejections(self, steps: int) -> dict:
         """KS tests of chains and copies against the diffusions at every step up to `steps`."""

@@ -1,0 +1,265 @@
+"""The paper's experiments at their quick sizes: the numbers of NAME.json against what is known."""
+
+import base64
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, ks_2samp, norm
+
+import masgrad as mg
+from conftest import alpha
+from masgrad.chains.trace import Trace
+from masgrad.paper import convergence, linear, logistic, mixture, network, processes
+from masgrad.paper.experiments import ENTRIES
+from masgrad.paper.page import page
+from masgrad.paper.report import report
+
+VERDICTS = {"reproduced", "partly", "not", None}
+
+
+def written(name, out, seed):
+    """Run an experiment at its quick size; what it wrote."""
+    report(name, out, True, seed)
+    content = json.loads((out / f"{name}.json").read_text())
+    assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+    assert content["seed"] == seed and content["quick"] and content["settings"]
+    assert content["versions"]["masgrad"] == mg.__version__
+    assert content["claims"] and {c["verdict"] for c in content["claims"]} <= VERDICTS
+    for key in ENTRIES[name].headline:
+        node = content
+        for part in key.split("."):
+            node = node[part]
+        assert node is None or isinstance(node, int | float)
+    return content
+
+
+def verdict(content, words):
+    (found,) = [c["verdict"] for c in content["claims"] if words in c["claim"]]
+    return found
+
+
+# The linear experiment.
+
+
+@pytest.mark.statistical(4)
+def test_linear(tmp_path, seed):
+    """Slopes are the local rates', floors those of the stationary law, chains as diffusions."""
+    x = written("linear", tmp_path, seed)
+    (X, y), _ = linear.linear_rows(seed)
+    values = np.linalg.eigvalsh(X.T @ X)
+    assert x["condition_number"] == pytest.approx(values[-1] / values[0])
+    assert x["kappa_masgrad"] == pytest.approx(np.sqrt(x["condition_number"]), rel=0.25)
+    assert x["kappa_masgrad"] < x["kappa_masgrad_over_region"]
+    assert x["settings"]["step_sizes"]["SGD"] == pytest.approx(500 / values[-1])
+    optimum = np.linalg.lstsq(X, y, rcond=None)[0]
+    V = mg.moments(mg.Linear(), optimum, (X, y)).root().solve(np.eye(4))
+    gamma = np.linalg.eigvals(V @ X.T @ X / 500).real.max()
+    assert x["settings"]["step_sizes"]["MasGrad"] == pytest.approx(1 / gamma, rel=1e-6)
+    for name in ("masgrad", "diff_masgrad", "sgd", "diff_sgd"):
+        method = name.removeprefix("diff_")
+        allowed = norm.isf(alpha() / 2) * x[f"error_se_{name}"]
+        predicted = x[f"predicted_error_{method}"]
+        assert abs(x[f"error_{name}"] - predicted) < allowed + 0.05 * predicted
+        assert 0.5 < x[f"slope_{name}"] / x[f"local_rate_{method}"] < 2
+    assert x["slope_ratio"] > 2 and verdict(x, "twice") == "reproduced"
+    assert x["floor_masgrad"] > x["floor_sgd"]
+    assert x["unevenness_masgrad"] < x["unevenness_sgd"] / 3
+    assert x["reject_share_masgrad"] < 0.2 and x["reject_share_sgd"] < 0.25
+
+
+@pytest.mark.statistical(1)
+def test_the_share_of_rejections_is_that_of_exact_tests(rng):
+    """On independent columns: as SciPy's test decides, and at its exact level."""
+    a, b = (Trace(rng.normal(size=(100, 251, 8)), np.arange(251)) for _ in range(2))
+    columns = [(t.theta[:, 1:].reshape(100, -1)) for t in (a, b)]
+    p_values = [ks_2samp(u, v)[1] for u, v in zip(*(c.T for c in columns), strict=True)]
+    share = processes.reject_share(a, b, 250)
+    assert share == np.mean(np.array(p_values) <= 0.05)
+    level = ks_2samp(np.arange(100), np.arange(100) + 19.5)[1]  # the least distance rejected
+    assert binomtest(round(share * 2000), 2000, level).pvalue > alpha()
+    shifted = Trace(a.theta + 1.0, a.steps)
+    assert processes.reject_share(shifted, b, 250) > 0.99
+
+
+def test_a_claim_of_closeness_is_a_rank_test():
+    for share, words in ((0.06, "reproduced"), (0.07, "partly"), (0.3, "not")):
+        numbers = {f"reject_share_{m}": share for m in ("masgrad", "sgd")}
+        numbers |= {f"reject_shares_copies_{m}": [0.02, 0.06] for m in ("masgrad", "sgd")}
+        assert {c.verdict for c in processes.closeness_claims(numbers)} == {words}
+
+
+def test_rates_floors_and_times_of_known_curves():
+    t = np.arange(200)
+    curve = np.log(np.exp(-0.1 * t) * 8 + 0.01)
+    level = convergence.floor(curve, 50)
+    assert level == pytest.approx(np.log(0.01), abs=1e-3)
+    assert convergence.decay(curve, level) == pytest.approx(0.1, rel=0.1)  # it bends at the floor
+    assert convergence.reaches(curve, level + np.log(2)) == np.ceil(np.log(800) / 0.1)
+    assert convergence.reaches(curve, -99.0) == 200
+    mean = np.stack([np.exp(-t / 7.5), 2 - np.exp(-t / 31.5)], 1)
+    assert convergence.time_constants(mean, np.array([0.0, 2.0])).tolist() == [8, 32]
+
+
+@pytest.mark.statistical(1)
+def test_settling_is_seen_where_it_happens(rng):
+    """An autoregression from 10 standard deviations away: e^(-t/20) falls below 0.04 at t = 65."""
+    a, chains = np.exp(-1 / 20), 4000
+    theta = np.empty((chains, 601, 1))
+    theta[:, 0] = 10.0
+    for t in range(600):
+        theta[:, t + 1] = a * theta[:, t] + np.sqrt(1 - a**2) * rng.normal(size=(chains, 1))
+    (step,) = convergence.settled(theta, slice(400, 601), 50)
+    allowed = norm.isf(alpha() / 2) / np.sqrt(chains)  # the mean's error, in standard deviations
+    late = -20 * np.log((0.4 - allowed) / 10)
+    assert -20 * np.log((0.4 + allowed) / 10) - 1 <= step <= late + 1
+    drifting = theta + np.arange(601)[:, None]
+    assert convergence.settled(drifting, slice(400, 601), 50) == [601]
+
+
+# The logistic experiment.
+
+
+@pytest.mark.statistical(1)
+def test_logistic(tmp_path, seed):
+    """MasGrad's error at step 100 is its stationary law's; SGD is still on its way."""
+    x = written("logistic", tmp_path, seed)
+    data, _ = logistic.logistic_rows(seed)
+    optimum = np.array(x["settings"]["optimum"])
+    assert np.abs(mg.moments(mg.Logistic(), optimum, data).mean).max() < 1e-6
+    law = mg.stationary_law(mg.Logistic(), data, optimum, mg.masgrad(0.2), 25)
+    draws = np.random.default_rng(0).multivariate_normal(np.zeros(4), law.cov, 100_000)
+    lengths = np.linalg.norm(draws, axis=1)
+    allowed = norm.isf(alpha() / 2) * lengths.std() / 10  # 100 chains
+    assert abs(x["final_error_masgrad"] - lengths.mean()) < allowed + 0.2 * lengths.mean()
+    assert x["stationary_step_sgd"] is None
+    assert x["final_error_sgd"] > 1.5 * x["final_error_masgrad"]
+    assert max(x["stationary_steps_masgrad"]) < 150 < max(x["stationary_steps_sgd"])
+    assert [row["eta"] for row in x["step_sizes"]] == [0.1, 0.4]
+    _check_page(x, tmp_path)
+
+
+def _check_page(x, out):
+    """One file with the figure in it, the verdicts, the spread, and nothing from elsewhere."""
+    keys = ENTRIES["logistic"].headline
+    others = {k: {"median": 1.0, "min": 0.5, "max": 2.0, "values": [0.5, None]} for k in keys}
+    counts = {c["claim"]: {"reproduced": 2, "partly": 0, "not": 1} for c in x["claims"]}
+    spread = {"seeds": [1, 2, 3], "numbers": others, "verdicts": counts}
+    text = page({"logistic": x | {"spread": spread}}, {"logistic": keys}, {"soon": "<why>"}, out)
+    (image,) = re.findall(r'src="data:image/png;base64,([^"]+)"', text)
+    assert base64.b64decode(image) == (out / "logistic.png").read_bytes()
+    assert "2 reproduced, 1 not" in text and "1 (0.5 to 2), none in 1" in text
+    assert "&lt;why&gt;" in text and not re.search(r"https?:|<script|<link|url\(", text)
+
+
+# The mixture.
+
+
+def test_mixture(tmp_path, seed):
+    """With well separated components SGD is quicker; with overlapping ones MasGrad is."""
+    x = written("mixture", tmp_path, seed)
+    for number, (case, snr) in enumerate(mixture.SNR.items()):
+        rows = mixture.mixture_rows(snr, mixture.QUICK.rows, [seed, number])
+        optimum = np.array(x[case]["optimum"])
+        m = mg.moments(mg.GaussianMixture(3, 1 / snr), optimum, rows)
+        assert np.abs(m.mean).max() < 1e-7 and np.linalg.eigvalsh(m.hessian).min() > 0
+        for name in ("masgrad", "diff_masgrad", "sgd", "diff_sgd"):
+            assert sum(x[case][f"permutations_{name}"].values()) == 100
+            assert x[case][f"there_at_end_{name}"] <= x[case][f"reached_{name}"]
+    easy, hard = x["easy"], x["hard"]
+    assert easy["reached_masgrad"] > 0.6 and easy["reached_sgd"] > 0.6
+    assert easy["median_step_masgrad"] > easy["median_step_sgd"]
+    assert verdict(x, "SNR 3.3 (easy): quicker") != "reproduced"
+    assert hard["reached_masgrad"] > hard["reached_sgd"]
+    assert verdict(x, "SNR 1.0 (hard): quicker") == "reproduced"
+
+
+def test_arrivals_orders_and_gaps_of_known_paths():
+    """Two chains of one start: one arrives at step 2 in the order 213, one never."""
+    optimum = np.array([1.0, 2.0, 3.0])
+    there = np.array([[0.0, 0.0, 3.0], [2.0, 0.0, 3.0], [2.0, 1.1, 3.0]])
+    never = np.tile([5.0, 6.0, 9.0], (3, 1))
+    trace = Trace(np.stack([there, never]), np.arange(3))
+    found = mixture.Separation(1.0, optimum, dict.fromkeys(processes.NAMES, trace), 2)
+    np.testing.assert_allclose(found.distance("SGD")[0], [np.sqrt(5), 1.0, 0.1])
+    x = mixture._numbers(found)
+    assert x["reached_sgd"] == 0.5 and x["median_step_sgd"] == 2
+    assert x["median_step_all_sgd"] is None
+    assert x["permutations_sgd"] == {"213": 1, "123": 1}
+    assert x["coordinate_gap_sgd"] == 2
+
+
+# The network.
+
+
+@pytest.mark.statistical(2)
+def test_network(tmp_path, seed):
+    """Wins are more than chance gives, and no loss is below that of the noise."""
+    x = written("network", tmp_path, seed)
+    assert x["experiments"] == 50
+    for wins in (x["wins"], x["wins_masgrad"]):
+        assert binomtest(wins, 50, 0.5, "greater").pvalue < 1e-3
+    noise = network.NOISE**2 / 2
+    allowed = norm.isf(alpha() / 2) * np.sqrt(2 / network.FRESH)
+    for name in ("diff_masgrad", "masgrad", "sgd"):
+        assert len(x[f"losses_{name}"]) == 50
+        assert min(x[f"losses_{name}"]) > noise * (1 - allowed)
+    ahead = np.array(x["losses_diff_masgrad"]) < np.array(x["losses_sgd"])
+    assert x["wins"] == ahead.sum()
+    steps = [row["steps"] for row in x["longer"]]
+    assert steps == [300, 1000] and x["longer"][-1]["wins"] < x["wins"]
+
+
+def test_losses_and_labels_of_networks(rng):
+    landscape = network.network_rows(3, 2, 0)
+    theta = rng.normal(size=(4, 8))
+    W1, W2 = theta[:, :6].reshape(4, 2, 3), theta[:, 6:]
+    X, y = landscape.fresh
+    hidden = np.maximum(1 + np.einsum("khd,nd->knh", W1, X), 0)
+    out = np.maximum(1 + np.einsum("knh,kh->kn", hidden, W2), 0)
+    expected = ((y - out) ** 2 / 2).mean(1).reshape(2, 2)
+    np.testing.assert_allclose(network.population_loss(landscape, theta, 2), expected)
+    same = network.relabelled(landscape.model, theta[0])
+    assert len(same) == 2 and not np.allclose(*same)
+    first, second = network.predict(landscape.model, np.array(same), X)
+    np.testing.assert_allclose(first, second)
+
+
+# The command.
+
+
+@pytest.mark.long
+def test_all_of_them_quickly(tmp_path):
+    """Under a minute with nothing compiled before; a page; what is skipped is said."""
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env = {k: v for k, v in env.items() if not k.startswith("JAX_") and k != "NPROC"}
+    command = [sys.executable, "-m", "masgrad.cli", "paper", "all", "--quick", "--out"]
+    started = time.perf_counter()
+    done = subprocess.run(
+        [*command, str(tmp_path)], capture_output=True, text=True, env=env, check=True
+    )
+    assert time.perf_counter() - started < 60
+    assert "proximal: skipped" in done.stdout
+    text = (tmp_path / "index.html").read_text()
+    assert text.count("data:image/png") == 4 and "Skipped" in text
+
+
+@pytest.mark.long
+def test_ctrl_c_keeps_what_is_done(tmp_path):
+    command = [sys.executable, "-m", "masgrad.cli", "paper", "all", "--quick", "--out"]
+    started = subprocess.Popen([*command, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "linear.json").exists():
+        time.sleep(0.2)
+        assert started.poll() is None
+    time.sleep(3)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode != 0 and "Traceback" not in said
+    assert "Linear" in (tmp_path / "index.html").read_text()
+    assert not (tmp_path / "network.json").exists()
