@@ -18,8 +18,8 @@ from masgrad.paper.network import BATCH, ETA, EXPERIMENTS, STEPS, network_rows
 
 HEADER = f"""# Experiments benchmark
 
-Last run of `make bench-experiments`, on 2 cores: the network study's MasGrad, {EXPERIMENTS} starts x
-100 chains x {STEPS} steps, when compiled and with compiling.
+Last run of `make bench-experiments`, on 2 cores: the network study's MasGrad, {EXPERIMENTS} starts
+x 100 chains x {STEPS} steps, when compiled and with compiling.
 
 | inputs x hidden | loop / masgrad | masgrad | with compiling |
 |---|---|---|---|

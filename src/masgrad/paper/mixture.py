@@ -94,19 +94,23 @@ def mixture_rows(snr: float, N: int, seeds: list[int]) -> np.ndarray:
 
 
 def fit(snr: float, rows: np.ndarray) -> np.ndarray:
-    """The optimum of the rows that the truth leads to."""
+    """The optimum of the rows that the truth leads to: a trust region, then Newton's steps."""
     model = GaussianMixture(len(THETA), 1 / snr)
-    found = minimize(
+    theta = minimize(
         lambda theta: model.risk(theta, rows),
         THETA,
         jac=lambda theta: moments(model, theta, rows).mean,
         hess=lambda theta: moments(model, theta, rows).hessian,
         method="trust-exact",
-        options={"gtol": 1e-8},
-    )
-    if not found.success:
-        raise MasgradError(f"no optimum of the mixture's rows was found: {found.message}")
-    return found.x
+        options={"gtol": 1e-5},
+    ).x
+    for _ in range(3):
+        m = moments(model, theta, rows)
+        theta = theta - np.linalg.solve(m.hessian, m.mean)
+    m = moments(model, theta, rows)
+    if np.abs(m.mean).max() > 1e-9 or np.linalg.eigvalsh(m.hessian)[0] <= 0:
+        raise MasgradError("the mixture's rows have no optimum near the truth; take another seed")
+    return theta
 
 
 def orders(optimum: np.ndarray) -> np.ndarray:
