@@ -5,8 +5,7 @@ import json
 from html import escape
 from pathlib import Path
 
-from masgrad.paper.experiment import VERDICTS
-from masgrad.paper.spread import flatten
+from masgrad.paper.tables import claim_table, number_table
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -57,54 +56,27 @@ def _section(name: str, record: dict, headline: tuple[str, ...], out: Path) -> s
 
 
 def _claims(record: dict) -> str:
-    verdicts = record.get("spread", {}).get("verdicts")
-    header = ["Claim of the paper", "Measured", "Verdict"]
-    rows = []
-    for claim in record["claims"]:
-        verdict = claim["verdict"]
-        cells = [f"<td>{escape(claim['claim'])}</td>", f"<td>{escape(claim['measured'])}</td>"]
-        cells.append(f'<td class="verdict {verdict}">{verdict}</td>' if verdict else "<td></td>")
-        if verdicts is not None:
-            cells.append(f'<td class="verdict">{over_seeds(verdicts.get(claim["claim"]))}</td>')
-        rows.append("".join(cells))
-    if verdicts is not None:
-        header.append(f"Over {len(record['spread']['seeds'])} other seeds")
-    return _table(header, rows)
+    header, rows = claim_table(record)
+
+    def row(cells: list[str]) -> str:
+        claim, measured, verdict, *others = (f"{escape(cell)}</td>" for cell in cells)
+        kind = f'<td class="verdict {cells[2]}">'
+        return f"<td>{claim}<td>{measured}{kind}{verdict}" + "".join(f"<td>{o}" for o in others)
+
+    return _table(header, [row(cells) for cells in rows])
 
 
 def _numbers(record: dict, headline: tuple[str, ...]) -> str:
-    numbers, others = flatten(record), record.get("spread", {}).get("numbers")
-    header, rows = ["Number", "Value"], []
-    for key in headline:
-        cells = f'<td>{escape(key)}</td><td class="number">{number(numbers[key])}</td>'
-        if others is not None:
-            cells += f'<td class="number">{between(others[key])}</td>'
-        rows.append(cells)
-    if others is not None:
-        header.append("Other seeds: median (least to most)")
-    return _table(header, rows)
+    header, rows = number_table(record, headline)
+
+    def row(cells: list[str]) -> str:
+        name, *values = (f"{escape(cell)}</td>" for cell in cells)
+        return f"<td>{name}" + "".join(f'<td class="number">{v}' for v in values)
+
+    return _table(header, [row(cells) for cells in rows])
 
 
 def _table(header: list[str], rows: list[str]) -> str:
-    head = "".join(f"<th>{escape(h)}</th>" for h in header)
+    head = "".join(f'<th scope="col">{escape(h.capitalize())}</th>' for h in header)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
-
-
-def number(value: float | None) -> str:
-    """Four digits; a dash for null."""
-    return "-" if value is None else f"{value:.4g}"
-
-
-def between(values: dict) -> str:
-    """Median and range over seeds, and how many had none."""
-    text = f"{number(values['median'])} ({number(values['min'])} to {number(values['max'])})"
-    missing = sum(v is None for v in values["values"])
-    return f"{text}, none in {missing}" if missing else text
-
-
-def over_seeds(counts: dict[str, int] | None) -> str:
-    """Verdicts over seeds, as 18 reproduced, 2 partly."""
-    if counts is None:
-        return ""
-    return ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])

@@ -7,11 +7,12 @@ from rich.table import Table
 
 from masgrad.paper.console import figure_path, progress_bar, show
 from masgrad.paper.experiments import ENTRIES, LATER
-from masgrad.paper.page import between, number, over_seeds, page
+from masgrad.paper.page import page
 from masgrad.paper.record import record, write_json
-from masgrad.paper.spread import flatten, spread
+from masgrad.paper.spread import spread
+from masgrad.paper.tables import claim_table, number_table
 
-STYLES = {"reproduced": "green", "partly": "yellow", "not": "red", None: ""}
+STYLES = {"reproduced": "green", "partly": "yellow", "not": "red", "": ""}
 
 
 def report(name: str, out: Path, quick: bool, seed: int, seeds: int = 0) -> dict:
@@ -47,32 +48,20 @@ def report_all(out: Path, quick: bool, seed: int, seeds: int = 0) -> None:
 
 
 def _claims(title: str, content: dict) -> Table:
+    header, rows = claim_table(content)
     table = Table(title=title, title_justify="left")
-    table.add_column("claim of the paper", ratio=4)
-    table.add_column("measured", ratio=5)
-    table.add_column("verdict", no_wrap=True)
-    others = content.get("spread")
-    if others:
-        table.add_column(f"over {len(others['seeds'])} other seeds", ratio=2)
-    for claim in content["claims"]:
-        verdict = claim["verdict"]
-        cells = [claim["claim"], claim["measured"], verdict or ""]
-        if others:
-            cells.append(over_seeds(others["verdicts"].get(claim["claim"])))
-        table.add_row(*cells, style=STYLES[verdict])
+    for column, ratio in zip(header, (4, 5, None, 2), strict=False):
+        table.add_column(column, ratio=ratio, no_wrap=ratio is None)
+    for row in rows:
+        table.add_row(*row, style=STYLES[row[2]])
     return table
 
 
 def _numbers(content: dict, headline: tuple[str, ...]) -> Table:
-    numbers, others = flatten(content), content.get("spread")
+    header, rows = number_table(content, headline)
     table = Table()
-    table.add_column("number")
-    table.add_column("value", justify="right")
-    if others:
-        table.add_column("other seeds: median (least to most)", justify="right")
-    for key in headline:
-        cells = [key, number(numbers[key])]
-        if others:
-            cells.append(between(others["numbers"][key]))
-        table.add_row(*cells)
+    for column in header:
+        table.add_column(column, justify="left" if column == "number" else "right")
+    for row in rows:
+        table.add_row(*row)
     return table
