@@ -199,7 +199,7 @@ def _accelerated(case: str, x: dict) -> Claim:
     faster = own < 0.9 * other if np.isfinite(own) else shares[0] > shares[1]
     return Claim(
         f"SNR {x['snr']} ({case}): quicker than SGD",
-        f"half of the chains arrived by step {_step(own)}, of SGD's by step {_step(other)}",
+        f"half of the chains arrived {_step(own)}, SGD's {_step(other)}",
         judge(bool(faster), shares[0] > shares[1]),
     )
 
@@ -215,4 +215,4 @@ def _together(case: str, x: dict) -> Claim:
 
 
 def _step(step: float) -> str:
-    return f"{step:.0f}" if np.isfinite(step) else f"none of {STEPS}"
+    return f"by step {step:.0f}" if np.isfinite(step) else f"not by step {STEPS}"
