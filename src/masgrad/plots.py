@@ -62,7 +62,7 @@ def save(figure: Figure, legend: Axes, path: Path, title: str) -> None:
     once = dict(zip(labels, handles, strict=True))
     figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=len(once))
     figure.suptitle(title)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=200)
     plt.close(figure)
 
 

@@ -52,9 +52,10 @@ def _jacobi(S: Array) -> tuple[Array, Array]:
         _, _, count, off = carry
         return (count < JACOBI_SWEEPS) & (off > 1e-14)
 
+    scale = jnp.maximum(jnp.abs(S).max((0, 1)), np.finfo(float).tiny)  # squares must not overflow
     Q = jnp.broadcast_to(jnp.eye(p)[:, :, None], S.shape)
-    A, Q, _, _ = jax.lax.while_loop(unfinished, sweep, (S, Q, 0, jnp.inf))
-    return jnp.stack([A[i, i] for i in range(p)]), Q
+    A, Q, _, _ = jax.lax.while_loop(unfinished, sweep, (S / scale, Q, 0, jnp.inf))
+    return scale * jnp.stack([A[i, i] for i in range(p)]), Q
 
 
 def _tournament(p: int) -> tuple[int, np.ndarray, np.ndarray]:

@@ -97,7 +97,10 @@ class Model(eqx.Module):
         return 2 * self.dim(rows)
 
     def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
-        """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K)."""
+        """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K).
+
+        Weights are 1 for a row and 0 for padding.
+        """
 
         def one_chain(t):
             G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -25,11 +26,15 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[str], None]]:
 def figure_path(out: Path, name: str) -> Path:
     """Where the figure goes; a place that cannot be written to is an error before the work."""
     out.mkdir(parents=True, exist_ok=True)
-    return out / f"{name}.png"
+    with TemporaryFile(dir=out):
+        return out / f"{name}.png"
 
 
 def show(*parts: Table | str) -> None:
     """Tables and lines on stdout."""
     console = Console()
     for part in parts:
-        console.print(part)
+        if isinstance(part, str):  # a path is not to be wrapped, coloured or read as markup
+            console.print(part, markup=False, highlight=False, soft_wrap=True)
+        else:
+            console.print(part)

@@ -21,10 +21,10 @@ def plot_mixture(found: dict[str, "Separation"], radius: float, path: Path, titl
     """Per separation: three coordinates, the log error, and the share of chains that arrived."""
     figure, axes = plt.subplots(len(found), 5, figsize=(16, 3.6 * len(found)), layout="constrained")
     for row, (case, separation) in zip(axes, found.items(), strict=True):
-        chains = separation.settled_together()
+        chains = {n: c for n, c in separation.settled_together().items() if len(c)}
         steps = separation.traces["SGD"].theta.shape[1] - 1
         _coordinates(row[:3], separation, chains, steps)
-        errors = {n: separation.distance(n)[chains[n]] for n in separation.traces}
+        errors = {n: separation.distance(n)[c] for n, c in chains.items()}
         draw_error(row[3], errors, steps)
         row[3].set_title("to the nearest permutation")
         _arrivals(row[4], separation, radius)
@@ -39,7 +39,7 @@ def _coordinates(
     axes: np.ndarray, found: "Separation", chains: dict[str, np.ndarray], steps: int
 ) -> None:
     for i, ax in enumerate(axes):
-        values = {n: t.theta[chains[n], :, i] for n, t in found.traces.items()}
+        values = {n: found.traces[n].theta[c, :, i] for n, c in chains.items()}
         draw_coordinate(ax, values, steps)
         for level in found.optimum:
             draw_level(ax, level, "a coordinate of the optimum")

@@ -50,7 +50,7 @@ def _dots(ax: Axes, numbers: dict, steps: int) -> None:
         for b in np.unique(bins):
             heights = sign * (np.arange((bins == b).sum()) + 0.6)
             middle = np.full(len(heights), np.sqrt(edges[b] * edges[b + 1]))
-            ax.plot(middle, heights, "o", ms=4, color=COLOURS[name.removeprefix("diff_")])
+            ax.plot(middle, heights, "o", ms=4, color=COLOURS[name])
     ax.axhline(0, color="black", lw=0.8)
     ax.set(xscale="log", xlabel=f"population loss after {steps} steps", ylabel="experiments")
     ax.yaxis.set_major_formatter(lambda y, _: f"{abs(y):.0f}")

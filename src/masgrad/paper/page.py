@@ -24,8 +24,13 @@ pre { overflow-x: auto; font-size: 0.8rem; }
 """
 
 
-def page(records: dict[str, dict], headlines: dict[str, tuple[str, ...]], later: dict, out: Path):
-    """The page for these experiments, whose figures are in `out`."""
+def page(
+    records: dict[str, dict],
+    headlines: dict[str, tuple[str, ...]],
+    skipped: dict[str, str],
+    out: Path,
+) -> str:
+    """The page for these experiments, whose figures are in `out`; and why others are not there."""
     first = next(iter(records.values()))
     size = "quick sizes" if first["quick"] else "full sizes"
     parts = [
@@ -33,7 +38,7 @@ def page(records: dict[str, dict], headlines: dict[str, tuple[str, ...]], later:
         "<p>Liang &amp; Su, <i>Statistical Inference for the Population Landscape via "
         f"Moment-Adjusted Stochastic Gradients</i>. Seed {first['seed']}, {size}.</p>",
         *(_section(name, r, headlines[name], out) for name, r in records.items()),
-        *(f"<h2>{escape(n.title())}</h2><p>Skipped: {escape(w)}.</p>" for n, w in later.items()),
+        *(f"<h2>{escape(n.title())}</h2><p>Skipped: {escape(w)}.</p>" for n, w in skipped.items()),
         f"<p>{escape(', '.join(f'{k} {v}' for k, v in first['versions'].items()))}</p>",
     ]
     return (
@@ -47,9 +52,10 @@ def page(records: dict[str, dict], headlines: dict[str, tuple[str, ...]], later:
 def _section(name: str, record: dict, headline: tuple[str, ...], out: Path) -> str:
     image = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     settings = escape(json.dumps(record["settings"], indent=1))
+    words = escape(f"{record['title']}: MasGrad, SGD and their diffusions, step by step")
     return (
         f"<h2>{escape(name.title())}</h2>"
-        f'<img alt="Figure of the {escape(name)} experiment" src="data:image/png;base64,{image}">'
+        f'<img alt="{words}" src="data:image/png;base64,{image}">'
         f"{_claims(record)}{_numbers(record, headline)}"
         f"<details><summary>Settings</summary><pre>{settings}</pre></details>"
     )

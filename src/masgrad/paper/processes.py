@@ -4,6 +4,7 @@ A diffusion is run COPIES further times. Two independent copies of a diffusion d
 chain that had the same law would, so that the copies say what sampling alone does.
 """
 
+import functools
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +14,12 @@ from scipy import stats
 
 from masgrad.chains.run import run
 from masgrad.chains.trace import Trace
+from masgrad.covariance.moments import moments
 from masgrad.errors import InterruptedWarning, SingularWarning
 from masgrad.kernels.diffusion import diffusion
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import masgrad, sgd
+from masgrad.kernels.stability import linearise
 from masgrad.models.model import Model
 from masgrad.paper.experiment import Claim, Report, judge
 from masgrad.types import Array, Rows
@@ -97,6 +100,15 @@ def kernels(step_sizes: Mapping[str, float]) -> dict[str, Kernel]:
     return {name: both[name] for name in NAMES}
 
 
+def local_slopes(
+    model: Model, data: Rows, optimum: np.ndarray, step_sizes: Mapping[str, float]
+) -> dict:
+    """Slopes of the log error that the updates linearised at the optimum have."""
+    m, chosen = moments(model, optimum, data), kernels(step_sizes)
+    radius = {method: linearise(chosen[method], m).radius(step_sizes[method]) for method in METHODS}
+    return {f"local_slope_{method.lower()}": float(np.log(r)) for method, r in radius.items()}
+
+
 def run_each(
     chosen: Mapping[str, Kernel],
     model: Model,
@@ -169,6 +181,7 @@ def reject_share(a: Trace, b: Trace, steps: int) -> float:
     return float((gap >= _critical_gap(n)).mean())
 
 
+@functools.cache
 def _critical_gap(n: int) -> int:
     """The least k for which the exact test of two samples of n rejects a KS distance of k / n."""
     for k in range(1, n + 1):

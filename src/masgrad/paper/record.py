@@ -15,13 +15,12 @@ from masgrad.paper.experiment import Experiment
 PACKAGES = ("masgrad", "jax", "jaxlib", "equinox", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
-def record(
-    experiment: Experiment, seed: int, quick: bool, seconds: float, spread: dict | None
-) -> dict:
+def record(experiment: Experiment, seed: int, quick: bool, seconds: float) -> dict:
     """The file's content: the numbers at the top, what explains them below."""
     out = {
         **experiment.numbers,
         "experiment": experiment.name,
+        "title": experiment.title,
         "claims": [asdict(claim) for claim in experiment.claims],
         "settings": experiment.settings,
         "seed": seed,
@@ -29,7 +28,7 @@ def record(
         "seconds": round(seconds, 1),
         "versions": versions(),
     }
-    return plain(out if spread is None else out | {"spread": spread})
+    return plain(out)
 
 
 def versions() -> dict[str, str]:
@@ -39,7 +38,7 @@ def versions() -> dict[str, str]:
 
 def write_json(content: dict, path: Path) -> None:
     """Text for people and programs; a NaN would be neither."""
-    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def plain(value: Any) -> Any:

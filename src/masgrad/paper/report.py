@@ -6,9 +6,9 @@ from pathlib import Path
 from rich.table import Table
 
 from masgrad.paper.console import figure_path, progress_bar, show
-from masgrad.paper.experiments import ENTRIES, LATER
 from masgrad.paper.page import page
-from masgrad.paper.record import record, write_json
+from masgrad.paper.record import plain, record, write_json
+from masgrad.paper.registry import ENTRIES, LATER
 from masgrad.paper.spread import spread
 from masgrad.paper.tables import claim_table, number_table
 
@@ -23,10 +23,12 @@ def report(name: str, out: Path, quick: bool, seed: int, seeds: int = 0) -> dict
         experiment = entry.run(seed, quick, advance)
         seconds = time.perf_counter() - started
         experiment.draw(path)
+        content = record(experiment, seed, quick, seconds)
+        write_json(content, path.with_suffix(".json"))
         advance("figure")
-        others = spread(entry, seed, seeds, advance) if seeds else None
-    content = record(experiment, seed, quick, seconds, others)
-    write_json(content, path.with_suffix(".json"))
+        if seeds:
+            content["spread"] = plain(spread(entry, seed, seeds, advance))
+            write_json(content, path.with_suffix(".json"))
     show(_claims(experiment.title, content), _numbers(content, entry.headline))
     show(f"{path}, {path.with_suffix('.json')}")
     return content
@@ -34,15 +36,17 @@ def report(name: str, out: Path, quick: bool, seed: int, seeds: int = 0) -> dict
 
 def report_all(out: Path, quick: bool, seed: int, seeds: int = 0) -> None:
     """Every experiment that is there, and one page of them; Ctrl-C keeps those that are done."""
-    records = {}
+    records: dict[str, dict] = {}
     try:
         for name in ENTRIES:
             records[name] = report(name, out, quick, seed, seeds)
     finally:
         if records:
             headlines = {name: ENTRIES[name].headline for name in records}
-            (out / "index.html").write_text(page(records, headlines, LATER, out))
-            for name, reason in LATER.items():
+            missing = {name: "stopped before it" for name in ENTRIES if name not in records}
+            text = page(records, headlines, missing | LATER, out)
+            (out / "index.html").write_text(text, encoding="utf-8")
+            for name, reason in (missing | LATER).items():
                 show(f"{name}: skipped; {reason}")
             show(f"{out / 'index.html'}")
 

@@ -1,27 +1,34 @@
-"""An experiment over other seeds: how its numbers and verdicts vary.
-
-Other seeds run at the quick size: the same rows, batches and steps, with fewer chains or starts.
-"""
+"""An experiment over other seeds, at the quick size: how its numbers and verdicts vary."""
 
 from collections import Counter
 
 import numpy as np
 
+from masgrad.errors import MasgradError
 from masgrad.paper.experiment import VERDICTS, Experiment, Report
-from masgrad.paper.experiments import Entry
+from masgrad.paper.registry import Entry
 
 
 def spread(entry: Entry, seed: int, count: int, report: Report) -> dict:
-    """Run seeds seed + 1, ..., seed + count: the numbers' range, and verdicts by claim."""
-    seeds, runs = list(range(seed + 1, seed + 1 + count)), []
-    for s in seeds:
-        runs.append(entry.run(s, True, lambda part: None))
+    """Run seeds seed + 1, ..., seed + count: the numbers' range, and verdicts by claim.
+
+    A seed whose rows have no optimum is named and left out.
+    """
+    runs, failed = {}, {}
+    for s in range(seed + 1, seed + 1 + count):
+        try:
+            runs[s] = entry.run(s, True, lambda part: None)
+        except MasgradError as error:
+            failed[s] = str(error)
         report(f"seed {s}")
-    scalars = [flatten(run.numbers) for run in runs]
+    scalars = [flatten(run.numbers) for run in runs.values()]
+    keys = dict.fromkeys(key for x in scalars for key in x)
     return {
-        "seeds": seeds,
-        "numbers": {key: _range([x.get(key) for x in scalars]) for key in scalars[0]},
-        "verdicts": _verdicts(runs),
+        "quick": True,
+        "seeds": list(runs),
+        "failed": failed,
+        "numbers": {key: _range([x.get(key) for x in scalars]) for key in keys},
+        "verdicts": _verdicts(list(runs.values())),
     }
 
 
@@ -47,7 +54,7 @@ def _range(values: list) -> dict:
 def _verdicts(runs: list[Experiment]) -> dict[str, dict[str, int]]:
     out = {}
     for claims in zip(*(run.claims for run in runs), strict=True):
-        if claims[0].verdict is not None:
+        if any(claim.verdict is not None for claim in claims):
             count = Counter(claim.verdict for claim in claims)
             out[claims[0].claim] = {v: count[v] for v in VERDICTS}
     return out

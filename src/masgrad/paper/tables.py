@@ -14,10 +14,10 @@ def claim_table(content: dict) -> Cells:
     header = ["claim of the paper", "measured", "verdict"]
     rows = [[c["claim"], c["measured"], c["verdict"] or ""] for c in content["claims"]]
     others = content.get("spread")
-    if others is None:
+    if not others or not others["seeds"]:
         return header, rows
     counts = [others["verdicts"].get(row[0]) for row in rows]
-    header = [*header, f"over {len(others['seeds'])} other seeds"]
+    header = [*header, f"other seeds ({len(others['seeds'])}, quick size)"]
     return header, [[*row, _over_seeds(c)] for row, c in zip(rows, counts, strict=True)]
 
 
@@ -26,9 +26,9 @@ def number_table(content: dict, headline: tuple[str, ...]) -> Cells:
     numbers, header = flatten(content), ["number", "value"]
     rows = [[key, _number(numbers[key])] for key in headline]
     others = content.get("spread")
-    if others is None:
+    if not others or not others["seeds"]:
         return header, rows
-    header = [*header, "other seeds: median (least to most)"]
+    header = [*header, "other seeds, quick size: median (least to most)"]
     return header, [[*row, _between(others["numbers"][row[0]])] for row in rows]
 
 

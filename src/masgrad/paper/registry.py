@@ -28,7 +28,10 @@ class Entry(NamedTuple):
         return self.quick_parts if quick else self.parts
 
 
-_MIXTURE = ("reached_masgrad", "reached_sgd", "median_step_masgrad", "median_step_sgd")
+_MIXTURE = (
+    "reached_masgrad", "reached_sgd", "median_step_masgrad", "median_step_sgd",
+    "median_step_all_masgrad", "median_step_all_sgd",
+)  # fmt: skip
 ENTRIES = {
     "linear": Entry(
         linear_experiment, 4, 4,
