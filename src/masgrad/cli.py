@@ -49,7 +49,7 @@ def paper(
     out: Annotated[Path, typer.Option(help="Directory for NAME.png and NAME.json.")] = Path(
         "paper"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer chains: under a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer chains and starts.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the chains.")] = 0,
     seeds: Annotated[
         int, typer.Option(min=0, help="Also run so many other seeds, and report the spread.")

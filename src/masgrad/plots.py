@@ -74,3 +74,4 @@ def _band(ax: Axes, name: str, values: np.ndarray) -> None:
         ax.plot(steps, upper, "--", color=COLOURS[name], lw=1.2)
     else:
         ax.fill_between(steps, lower, upper, color=COLOURS[name], alpha=0.3, lw=0, label=name)
+        ax.plot(steps, lower, steps, upper, color=COLOURS[name], lw=0.6)

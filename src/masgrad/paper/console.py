@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from masgrad.errors import InputError
+
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Callable[[str], None]]:
@@ -25,6 +27,8 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[str], None]]:
 
 def figure_path(out: Path, name: str) -> Path:
     """Where the figure goes; a place that cannot be written to is an error before the work."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; a directory is needed")
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=out):
         return out / f"{name}.png"

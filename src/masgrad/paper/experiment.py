@@ -32,6 +32,7 @@ class Experiment:
     Args:
         name: of the files it writes.
         title: for readers.
+        about: what was run and what its headline numbers mean, in a few sentences.
         settings: sizes, steps, starts: what was chosen before anything was measured.
         numbers: everything measured.
         claims: the paper's, judged by the numbers.
@@ -40,6 +41,7 @@ class Experiment:
 
     name: str
     title: str
+    about: str
     settings: dict
     numbers: dict
     claims: list[Claim]

@@ -19,6 +19,7 @@ from masgrad.paper.processes import (
     CHAINS,
     COPIES,
     METHODS,
+    NAMES,
     Processes,
     closeness_claims,
     kernels,
@@ -36,6 +37,15 @@ EIGENVALUES = np.array([1 / CONDITION, 1.0, 1 / CONDITION, 1.0])
 SLOW = (0, 2)
 SHOWN = 150
 """Steps drawn; the rest is there for the noise floor."""
+ABOUT = (
+    "Least squares on 500 rows, 4 columns of which the first and third have small variance; "
+    "each method takes its own longest step. slope: of the mean natural log of the l2 error to "
+    "the rows' optimum, until it is below twice its floor; floor: its level at the end, "
+    "floor_step: when it is within 0.1 of that. condition_number is the Gram matrix's, "
+    "kappa_masgrad MasGrad's at the optimum. reject_share: of KS tests at 5 %, chain against "
+    "diffusion, over steps and coordinates; baseline: a copy of the diffusion in the chain's "
+    "place."
+)
 
 
 def linear_experiment(
@@ -50,7 +60,8 @@ def linear_experiment(
     optimum = np.linalg.lstsq(*data, rcond=None)[0]
     region = survey(Linear(), data, start).conditioning
     step_sizes = {"MasGrad": region.step_masgrad, "SGD": region.step_gd}
-    found = run_processes(Linear(), data, start, optimum, step_sizes, STEPS, BATCH, seed, report)
+    steps = dict.fromkeys(NAMES, STEPS)
+    found = run_processes(Linear(), data, start, optimum, step_sizes, steps, BATCH, seed, report)
     numbers = _conditions(data, optimum, region) | _progress(found)
     numbers |= _predicted(data, optimum, step_sizes) | found.rejections(STEPS)
     settings = {
@@ -60,7 +71,7 @@ def linear_experiment(
     }  # fmt: skip
     title = f"Linear regression, N = {N}, n = {BATCH}, steps 1/gamma and 1/lambda_max"
     return Experiment(
-        "linear", title, settings, numbers, _claims(numbers),
+        "linear", title, ABOUT, settings, numbers, _claims(numbers),
         lambda path: plot_processes(found.traces, optimum, path, title, SHOWN),
     )  # fmt: skip
 
@@ -130,7 +141,8 @@ def _claims(x: dict) -> list[Claim]:
         *closeness_claims(x),
         Claim(
             "MasGrad accelerates in the coordinates with small eigenvalues (1 and 3)",
-            f"time constants {own[0]:g} and {own[1]:g} steps, SGD's {other[0]:g} and {other[1]:g}",
+            f"63 % of the way takes {own[0]:g} and {own[1]:g} steps, SGD {other[0]:g} and "
+            f"{other[1]:g}",
             judge(all(faster), any(faster)),
         ),
         Claim(
@@ -140,14 +152,15 @@ def _claims(x: dict) -> list[Claim]:
         ),
         Claim(
             "MasGrad's coordinates make synchronised progress, SGD's do not",
-            f"slowest over fastest time constant {even:.1f}, SGD's {uneven:.1f}",
+            f"slowest over fastest coordinate, in steps for 63 % of the way: {even:.1f}, SGD "
+            f"{uneven:.1f}",
             judge(even <= 2 < uneven, even < uneven),
         ),
         Claim(
             "Beside the paper: MasGrad's noise floor is higher",
-            f"log error {x['floor_masgrad']:.2f} from step {x['floor_step_masgrad']} on, SGD's "
-            f"{x['floor_sgd']:.2f} from step {x['floor_step_sgd']}; a smaller step lowers it and "
-            "slows it",
+            f"natural log of the error {x['floor_masgrad']:.2f} from step "
+            f"{x['floor_step_masgrad']} on, SGD's {x['floor_sgd']:.2f} from step "
+            f"{x['floor_step_sgd']}; a smaller step lowers the floor and is slower",
             None,
         ),
     ]

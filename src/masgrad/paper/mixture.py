@@ -24,6 +24,12 @@ from masgrad.paper.mixture_plot import plot_mixture
 from masgrad.paper.processes import METHODS, NAMES, kernels, run_each
 
 THETA = np.array([1.0, 2.0, 3.0])
+ABOUT = (
+    "Means of three Gaussians with equal known weights, at distances of 3.3 (easy) and 1 (hard) "
+    "standard deviations; the same step for all processes. reached: share of the chains that "
+    "come within 0.25, in l2, of a permutation of the rows' optimum; median_step: when, over "
+    "those that do; median_step_all: over all chains, null where fewer than half do."
+)
 SNR = {"easy": 3.3, "hard": 1.0}
 BATCH, ETA, STEPS, RADIUS = 20, 0.05, 200, 0.25
 
@@ -82,7 +88,7 @@ def mixture_experiment(
     }  # fmt: skip
     title = f"Gaussian mixture, N = {size.rows}, n = {BATCH}, eta = {ETA}"
     return Experiment(
-        "mixture", title, settings, numbers, _claims(numbers),
+        "mixture", title, ABOUT, settings, numbers, _claims(numbers),
         lambda path: plot_mixture(found, RADIUS, path, title),
     )  # fmt: skip
 
@@ -129,7 +135,8 @@ def _run(
     rows, model = mixture_rows(snr, size.rows, seeds), GaussianMixture(len(THETA), 1 / snr)
     chosen = kernels(dict.fromkeys(METHODS, ETA))
     starts = dict.fromkeys(chosen, np.repeat(theta0, size.chains, axis=0))
-    traces = run_each(chosen, model, rows, starts, STEPS, BATCH, seeds, report)
+    steps = dict.fromkeys(chosen, STEPS)
+    traces = run_each(chosen, model, rows, starts, steps, BATCH, seeds, report)
     return Separation(snr, fit(snr, rows), traces, size.chains)
 
 
@@ -198,10 +205,13 @@ def _claims(x: dict) -> list[Claim]:
 
 
 def _found(case: str, x: dict) -> Claim:
-    own, limit = x["reached_masgrad"], x["reached_diff_masgrad"]
+    """Find: are there at the end; a chain may arrive and leave again."""
+    own, limit = x["there_at_end_masgrad"], x["there_at_end_diff_masgrad"]
     return Claim(
         f"SNR {x['snr']} ({case}): MasGrad and diff_MasGrad find a permutation of (1, 2, 3)",
-        f"{own:.0%} and {limit:.0%} of the chains in {STEPS} steps, SGD {x['reached_sgd']:.0%}",
+        f"{x['reached_masgrad']:.0%} and {x['reached_diff_masgrad']:.0%} of the chains arrive in "
+        f"{STEPS} steps, {own:.0%} and {limit:.0%} are there at the end; SGD "
+        f"{x['reached_sgd']:.0%} and {x['there_at_end_sgd']:.0%}",
         judge(min(own, limit) >= 0.9, min(own, limit) >= 0.5),
     )
 
@@ -220,7 +230,8 @@ def _together(case: str, x: dict) -> Claim:
     own, other = (convergence.or_never(x[f"unevenness_{m}"]) for m in ("masgrad", "sgd"))
     return Claim(
         f"SNR {x['snr']} ({case}): MasGrad's coordinates converge around the same step, SGD's not",
-        f"slowest over fastest time constant {_ratio(own)}, SGD's {_ratio(other)} (over starts)",
+        "slowest over fastest coordinate, in steps for 63 % of the way, median over starts: "
+        f"{_ratio(own)}, SGD {_ratio(other)}",
         judge(own <= 2 < other, own < other),
     )
 

@@ -30,7 +30,7 @@ def plot_network(
     for ax in grid[:-1, 0]:
         ax.set_ylabel("parameter (95 % of the chains)")
     draw_error(error, errors, steps)
-    error.set_title("to the nearest relabelled optimum")
+    error.set_title("to the optimum next to the truth, relabelled")
     _dots(dots, numbers, steps)
     _longer(longer, numbers, steps)
     chains = len(traces["SGD"].theta)
@@ -69,4 +69,4 @@ def _longer(ax: Axes, numbers: dict, steps: int) -> None:
     ax.axhline(1, color="black", lw=1, ls=":")
     ax.set(yscale="log", xlabel="steps of SGD", ylabel=f"loss / diff_MasGrad's at {steps}")
     ax.set_xticks(range(len(columns)), [str(t) for t, _ in columns])
-    ax.set_title("SGD run longer")
+    ax.set_title("SGD run longer: a dot a start, sorted")

@@ -10,7 +10,7 @@ from masgrad.paper.tables import claim_table, number_table
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
-img { width: 100%; height: auto; background: white; }
+img { width: 100%; min-width: 44rem; height: auto; background: white; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.92rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; }
@@ -22,6 +22,15 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: 
 .not::before { content: "\\2717  "; color: #D55E00; }
 pre { overflow-x: auto; font-size: 0.8rem; }
 """
+
+INTRODUCTION = (
+    "Bands hold 95 % of the chains at each step: the spread of the iterate, not a confidence "
+    "interval. A filled band is a process that draws rows, dashed lines its Langevin diffusion; "
+    "lines inside a band of errors are means. A claim is reproduced, partly, or not, by a rule "
+    "that docs/experiments.md of the project states, for this seed; other seeds, where they "
+    "were run, say how much of that is chance. Claims without a verdict are not the paper's, or "
+    "not judged."
+)
 
 
 def page(
@@ -37,6 +46,7 @@ def page(
         "<h1>The paper's experiments, rerun</h1>",
         "<p>Liang &amp; Su, <i>Statistical Inference for the Population Landscape via "
         f"Moment-Adjusted Stochastic Gradients</i>. Seed {first['seed']}, {size}.</p>",
+        f"<p>{INTRODUCTION}</p>",
         *(_section(name, r, headlines[name], out) for name, r in records.items()),
         *(f"<h2>{escape(n.title())}</h2><p>Skipped: {escape(w)}.</p>" for n, w in skipped.items()),
         f"<p>{escape(', '.join(f'{k} {v}' for k, v in first['versions'].items()))}</p>",
@@ -54,8 +64,8 @@ def _section(name: str, record: dict, headline: tuple[str, ...], out: Path) -> s
     settings = escape(json.dumps(record["settings"], indent=1))
     words = escape(f"{record['title']}: MasGrad, SGD and their diffusions, step by step")
     return (
-        f"<h2>{escape(name.title())}</h2>"
-        f'<img alt="{words}" src="data:image/png;base64,{image}">'
+        f"<h2>{escape(name.title())}</h2><p>{escape(record['about'])}</p>"
+        f'<div class="wide"><img alt="{words}" src="data:image/png;base64,{image}"></div>'
         f"{_claims(record)}{_numbers(record, headline)}"
         f"<details><summary>Settings</summary><pre>{settings}</pre></details>"
     )

@@ -63,8 +63,9 @@ def closeness_claims(numbers: dict) -> list[Claim]:
         share = numbers[f"reject_share_{method.lower()}"]
         copies = numbers[f"reject_shares_copies_{method.lower()}"]
         measured = (
-            f"KS tests at 5 % reject {share:.1%} of (step, coordinate); copies of the diffusion "
-            f"{np.mean(copies):.1%}, at most {max(copies):.1%}"
+            f"KS tests at 5 % reject {share:.1%} of (step, coordinate) pairs; with a copy of the "
+            f"diffusion in the chain's place {np.mean(copies):.1%} on average over {len(copies)}, "
+            f"{max(copies):.1%} at most"
         )
         verdict = judge(share <= max(copies), share < 0.2)
         words = f"{method} and diff_{method} are close in distribution"
@@ -78,7 +79,7 @@ def run_processes(
     theta0: Array,
     optimum: np.ndarray,
     step_sizes: Mapping[str, float],
-    steps: int,
+    steps: Mapping[str, int],
     batch_size: int,
     seed: int,
     report: Report,
@@ -114,15 +115,17 @@ def run_each(
     model: Model,
     data: Rows,
     starts: Mapping[str, np.ndarray],
-    steps: int,
+    steps: Mapping[str, int],
     batch_size: int,
     seeds: list[int],
     report: Report,
 ) -> dict[str, Trace]:
-    """One process after the other, from the starts of its chains, (chains, p)."""
+    """One process after the other, by name: from the starts (chains, p), for so many steps."""
     out = {}
     for number, (name, kernel) in enumerate(chosen.items()):
-        out[name] = paths(kernel, model, data, starts[name], steps, batch_size, [*seeds, number])
+        out[name] = paths(
+            kernel, model, data, starts[name], steps[name], batch_size, [*seeds, number]
+        )
         report(name)
     return out
 

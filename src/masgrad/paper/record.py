@@ -21,6 +21,7 @@ def record(experiment: Experiment, seed: int, quick: bool, seconds: float) -> di
         **experiment.numbers,
         "experiment": experiment.name,
         "title": experiment.title,
+        "about": experiment.about,
         "claims": [asdict(claim) for claim in experiment.claims],
         "settings": experiment.settings,
         "seed": seed,

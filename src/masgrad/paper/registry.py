@@ -42,7 +42,7 @@ ENTRIES = {
         ),
     ),
     "logistic": Entry(
-        logistic_experiment, 8, 8,
+        logistic_experiment, 9, 9,
         (
             "stationary_step_masgrad", "stationary_step_sgd", "final_error_masgrad",
             "final_error_sgd", "slope_ratio", "reject_share_masgrad", "reject_share_sgd",
