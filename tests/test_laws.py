@@ -77,7 +77,7 @@ def test_the_error_of_the_stationary_law_is_of_order_eta_over_n(logistic, seed):
 @pytest.mark.statistical(9)
 def test_the_plug_in_is_shifted_by_order_one_over_n(seed):
     """covariance="batch" solves another equation; V from past batches does not."""
-    data = logistic_rows()
+    data, _ = logistic_rows()
     model, kernel = mg.Logistic(), mg.masgrad(0.1, "batch")
     optimum = minimise(model, data)
     shift = {}
