@@ -4,7 +4,7 @@ LAPACK takes microseconds of overhead for each matrix, however small. For p <= 6
 rotations over all chains at once are up to nine times faster (a trial on 2 cores with 100 chains:
 p = 2 5 against 44 us, p = 4 65 against 220, p = 5 166 against 243) and as exact. At p = 6 they are
 even, but chains without LAPACK may use both cores: 500 steps took 0.20 against 0.53 s. Past that
-compiling the rotations takes longer than a typical run gains.
+which is faster depends on the cores and the number of chains, and LAPACK is kept.
 """
 
 import jax

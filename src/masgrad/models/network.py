@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.nn import relu
 
 from masgrad.data.arrays import as_regression
@@ -53,8 +54,8 @@ class ReluNetwork(Model):
         x, y = z
         return 0.5 * jnp.square(y - self.predict(theta, x))
 
-    # With x = (1, x) a hidden unit that is on is linear, so that sums over rows are products of
-    # matrices: of r and r^2 where units are on, by the rows' x and x x'.
+    # With a constant in front of x a hidden unit that is on is linear in x, so that sums over rows
+    # are products of matrices: r and r^2, where units are on, by the rows' x and x x'.
 
     def prepare(self, rows: Rows) -> Rows:
         """(1, X)', y and the upper triangles of its outer products, rows last."""
@@ -77,11 +78,11 @@ class ReluNetwork(Model):
         gradient = jnp.concatenate([_flat(W2[:, None] * first[:, 1:]), (W1 * first).sum(1)])
         if not outer:
             return Sums(gradient, None)
-        pairs = [
-            [from_triangle(products @ jnp.where(a & b, r * r, 0.0), len(XT)) for b in on]
-            for a in on
-        ]
-        return Sums(gradient, _outer(W1, W2, jnp.stack([jnp.stack(row) for row in pairs])))
+        pairs = zip(*np.triu_indices(len(on)), strict=True)
+        both = [products @ jnp.where(on[a] & on[b], r * r, 0.0) for a, b in pairs]
+        M = from_triangle(jnp.stack(both), len(on))  # (hidden, hidden, products, K)
+        M = jnp.moveaxis(from_triangle(jnp.moveaxis(M, 2, 0), len(XT)), (0, 1), (2, 3))
+        return Sums(gradient, _outer(W1, W2, M))
 
     def centred_outer(
         self, theta: Vectors, features: Rows, weight: Array, centre: Vectors

@@ -12,7 +12,7 @@ def row_products(XT: Array) -> Array:
 
 
 def from_triangle(flat: Array, p: int) -> Matrices:
-    """(p(p+1)/2, K) upper triangles to symmetric matrices (p, p, K)."""
+    """(p(p+1)/2, ...) upper triangles to symmetric matrices (p, p, ...)."""
     place = np.zeros((p, p), int)
     place[np.triu_indices(p)] = np.arange(len(flat))
     return flat[np.maximum(place, place.T)]
