@@ -107,6 +107,16 @@ def test_jacobi_diagonalises_anything_symmetric(p, decades, rank, seed):
     assert np.all(np.abs(np.sort(values, 0) - expected).max(0) <= 1e-13 * scale)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_jacobi_takes_any_scale(rng, size):
+    """Entries whose squares leave the range of floats, beside a matrix of ordinary size."""
+    S = covariances(rng, 4, 2, 3)
+    with jax.enable_x64(True):
+        values, _ = map(np.asarray, spectrum(jnp.asarray(S * [1.0, size])))
+    expected = np.linalg.eigvalsh(np.moveaxis(S, -1, 0)).T
+    np.testing.assert_allclose(np.sort(values / [1.0, size], 0), expected, rtol=1e-9)
+
+
 def test_a_singular_covariance_meets_a_reported_floor(rng):
     X = rng.normal(size=(100, 3))
     X[:, 2] = X[:, 0] + X[:, 1]
