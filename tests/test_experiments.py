@@ -16,10 +16,12 @@ from scipy.stats import binomtest, ks_2samp, norm
 import masgrad as mg
 from conftest import alpha
 from masgrad.chains.trace import Trace
-from masgrad.paper import convergence, linear, logistic, mixture, network, processes
+from masgrad.paper import convergence, linear, logistic, mixture, network_population, processes
+from masgrad.paper.experiment import Claim, Experiment
 from masgrad.paper.page import page
-from masgrad.paper.registry import ENTRIES
+from masgrad.paper.registry import ENTRIES, Entry
 from masgrad.paper.report import report
+from masgrad.paper.spread import spread
 
 VERDICTS = {"reproduced", "partly", "not", None}
 
@@ -171,8 +173,8 @@ def _check_page(x, out):
     keys = ENTRIES["logistic"].headline
     others = {k: {"median": 1.0, "min": 0.5, "max": 2.0, "values": [0.5, None]} for k in keys}
     counts = {c["claim"]: {"reproduced": 2, "partly": 0, "not": 1} for c in x["claims"]}
-    spread = {"seeds": [1, 2, 3], "numbers": others, "verdicts": counts}
-    text = page({"logistic": x | {"spread": spread}}, {"logistic": keys}, {"soon": "<why>"}, out)
+    over = {"seeds": [1, 2, 3], "numbers": others, "verdicts": counts}
+    text = page({"logistic": x | {"spread": over}}, {"logistic": keys}, {"soon": "<why>"}, out)
     (image,) = re.findall(r'src="data:image/png;base64,([^"]+)"', text)
     assert base64.b64decode(image) == (out / "logistic.png").read_bytes()
     assert (
@@ -231,8 +233,8 @@ def test_network(tmp_path):
     assert x["experiments"] == 50
     for wins in (x["wins"], x["wins_masgrad"]):
         assert binomtest(wins, 50, 0.5, "greater").pvalue < 1e-4
-    noise = network.NOISE**2 / 2
-    allowed = norm.isf(alpha() / 2) * np.sqrt(2 / network.FRESH)
+    noise = network_population.NOISE**2 / 2
+    allowed = norm.isf(alpha() / 2) * np.sqrt(2 / network_population.FRESH)
     for name in ("diff_masgrad", "masgrad", "sgd"):
         assert len(x[f"losses_{name}"]) == 50
         assert min(x[f"losses_{name}"]) > noise * (1 - allowed)
@@ -255,21 +257,47 @@ def test_unevenness_is_of_the_way_to_the_order_that_is_common():
 
 
 def test_losses_and_labels_of_networks(rng):
-    landscape = network.network_rows(3, 2, 0)
+    landscape = network_population.network_rows(3, 2, 0)
     theta = rng.normal(size=(4, 8))
     W1, W2 = theta[:, :6].reshape(4, 2, 3), theta[:, 6:]
     X, y = landscape.fresh
     hidden = np.maximum(1 + np.einsum("khd,nd->knh", W1, X), 0)
     out = np.maximum(1 + np.einsum("knh,kh->kn", hidden, W2), 0)
     expected = ((y - out) ** 2 / 2).mean(1).reshape(2, 2)
-    np.testing.assert_allclose(network.population_loss(landscape, theta, 2), expected)
-    same = network.relabelled(landscape.model, theta[0])
+    np.testing.assert_allclose(network_population.population_loss(landscape, theta, 2), expected)
+    same = network_population.relabelled(landscape.model, theta[0])
     assert len(same) == 2 and not np.allclose(*same)
-    first, second = network.predict(landscape.model, np.array(same), X)
+    first, second = network_population.predict(landscape.model, np.array(same), X)
     np.testing.assert_allclose(first, second)
 
 
 # The command.
+
+
+def test_a_seed_without_an_optimum_is_named_and_left_out():
+    def run(seed, quick, report):
+        if seed == 6:
+            raise mg.errors.MasgradError("no optimum")
+        numbers = {"a": seed, "b": {"c": None if seed == 5 else 2.5}, "list": [1]}
+        claims = [Claim("it holds", "", "partly" if seed == 7 else "reproduced")]
+        return Experiment("x", "", "", {}, numbers, claims, lambda path: None)
+
+    found = spread(Entry(run, 1, 1, ()), 4, 4, lambda part: None)
+    assert found["seeds"] == [5, 7, 8] and found["failed"] == {6: "no optimum"} and found["quick"]
+    assert found["numbers"]["a"] == {"median": 7, "min": 5, "max": 8, "values": [5, 7, 8]}
+    assert found["numbers"]["b.c"]["values"] == [None, 2.5, 2.5]
+    assert found["verdicts"] == {"it holds": {"reproduced": 2, "partly": 1, "not": 0}}
+
+
+def test_a_run_is_on_disk_before_other_seeds_begin(tmp_path, monkeypatch):
+    def interrupted(entry, seed, count, report):
+        assert json.loads((tmp_path / "linear.json").read_text())["seed"] == 0
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("masgrad.paper.report.spread", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report("linear", tmp_path, True, 0, seeds=2)
+    assert (tmp_path / "linear.png").exists()
 
 
 @pytest.mark.long

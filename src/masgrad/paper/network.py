@@ -11,27 +11,29 @@ All experiments are chains of one run: 5000 of them, from 50 starts.
 """
 
 from dataclasses import dataclass
-from itertools import permutations
 
-import equinox as eqx
-import jax
 import numpy as np
 from scipy import stats
-from scipy.optimize import minimize
 
 from masgrad.chains.trace import Trace
-from masgrad.covariance.moments import moments
 from masgrad.kernels.kernel import Kernel
-from masgrad.models.network import ReluNetwork
 from masgrad.paper.experiment import Claim, Experiment, Report, Verdict, judge
 from masgrad.paper.network_plot import plot_network
+from masgrad.paper.network_population import (
+    EXPERIMENTS,
+    FRESH,
+    NOISE,
+    Landscape,
+    N,
+    fit,
+    network_rows,
+    population_loss,
+    relabelled,
+)
 from masgrad.paper.processes import METHODS, kernels, paths, run_each, split
-from masgrad.precision import float64
-from masgrad.types import Array, Rows
 
 SIZES = ((2, 2), (3, 2), (3, 3))
-N, BATCH, ETA, STEPS, NOISE, FRESH = 300, 30, 0.1, 100, 0.1, 10_000
-EXPERIMENTS, CHAINS, FEW_CHAINS = 50, 100, 20
+BATCH, ETA, STEPS, CHAINS, FEW_CHAINS = 30, 0.1, 100, 100, 20
 LONGER, LONGER_CHAINS = (300, 1000, 3000), 10
 ABOUT = (
     "A two-layer ReLU network from 50 random starts, each an experiment, on one population; the "
@@ -41,21 +43,6 @@ ABOUT = (
     "first start: the true parameters need not be the optimum that it leads to."
 )
 COMPARED = ("diff_MasGrad", "MasGrad", "SGD")
-
-
-@dataclass(frozen=True)
-class Landscape:
-    """A network, its rows, fresh rows, and the starts."""
-
-    model: ReluNetwork
-    truth: np.ndarray
-    rows: Rows
-    fresh: Rows
-    starts: np.ndarray
-
-    @property
-    def key(self) -> str:
-        return f"{self.model.inputs}x{self.model.hidden}"
 
 
 @dataclass(frozen=True)
@@ -106,40 +93,6 @@ def _settings(main: Landscape, sizes: tuple, chains: int) -> dict:
         "longer": LONGER, "chains_longer": LONGER_CHAINS, "sizes": sizes, "fresh_rows": FRESH,
         "truth": main.truth.tolist(), "starts": main.starts.tolist(),
     }  # fmt: skip
-
-
-def network_rows(inputs: int, hidden: int, seed: int = 0) -> Landscape:
-    """A true network, 300 rows of it, 10,000 fresh ones, and fifty starts."""
-    rng = np.random.default_rng([seed, inputs, hidden])
-    model = ReluNetwork(inputs, hidden)
-    p = hidden * (inputs + 1)
-    truth, X = rng.normal(size=p), rng.normal(size=(N + FRESH, inputs))
-    y = predict(model, truth[None], X)[0] + NOISE * rng.normal(size=len(X))
-    starts = rng.normal(size=(EXPERIMENTS, p))
-    return Landscape(model, truth, (X[:N], y[:N]), (X[N:], y[N:]), starts)
-
-
-@float64
-def predict(model: ReluNetwork, theta: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """f(x) of rows (N, inputs) for several parameters (K, p): (K, N)."""
-    return np.asarray(_predict(model, theta, X))
-
-
-@eqx.filter_jit
-def _predict(model: ReluNetwork, theta: Array, X: Array) -> Array:
-    return jax.lax.map(lambda t: jax.vmap(model.predict, (None, 0))(t, X), theta)
-
-
-@float64
-def population_loss(landscape: Landscape, theta: np.ndarray, chains: int) -> np.ndarray:
-    """Mean loss over fresh rows of every chain, (experiments, chains); inf if it diverged."""
-    loss = np.asarray(_risks(landscape.model, theta, landscape.fresh))
-    return np.where(np.isfinite(loss), loss, np.inf).reshape(-1, chains)
-
-
-@eqx.filter_jit
-def _risks(model: ReluNetwork, theta: Array, rows: Rows) -> Array:
-    return jax.lax.map(lambda t: jax.vmap(model.loss, (None, 0))(t, rows).mean(), theta)
 
 
 def _run(
@@ -228,25 +181,6 @@ def _non_gaussian(trace: Trace, chains: int) -> dict:
 def _shapiro(x: np.ndarray) -> float:
     """Its p-value; chains that never moved, or diverged, are not tested."""
     return float(stats.shapiro(x).pvalue) if np.ptp(x) > 0 else 1.0
-
-
-def fit(landscape: Landscape) -> np.ndarray:
-    """The optimum of the rows next to the truth."""
-    model, rows = landscape.model, landscape.rows
-    found = minimize(
-        lambda theta: model.risk(theta, rows),
-        landscape.truth,
-        jac=lambda theta: moments(model, theta, rows).mean,
-    )
-    return found.x
-
-
-def relabelled(model: ReluNetwork, theta: np.ndarray) -> list[np.ndarray]:
-    """The same network with its hidden units in every order."""
-    cut = model.hidden * model.inputs
-    W1, W2 = theta[:cut].reshape(model.hidden, model.inputs), theta[cut:]
-    orders = [list(o) for o in permutations(range(model.hidden))]
-    return [np.concatenate([W1[o].ravel(), W2[o]]) for o in orders]
 
 
 def _first(landscape: Landscape, traces: dict[str, Trace]) -> First:
