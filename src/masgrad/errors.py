@@ -47,3 +47,27 @@ class PrecisionWarning(MasgradWarning):
 
 class LinearisationWarning(MasgradWarning):
     """A linear approximation was asked for where its law is wider than what it linearises."""
+
+
+class MemoryWarning(MasgradWarning):
+    """Rows are stored so that reading them takes more memory than was granted."""
+
+
+class OrderWarning(MasgradWarning):
+    """Rows are not in a random order, on which a single read relies."""
+
+
+class SeparationWarning(MasgradWarning):
+    """The loss falls for ever in some direction: there is no estimate in it."""
+
+
+class IdentificationWarning(MasgradWarning):
+    """The data say nothing about some direction of theta."""
+
+
+class AccuracyWarning(MasgradWarning):
+    """An estimate may be further from the optimum than was asked for."""
+
+
+class LocalWarning(MasgradWarning):
+    """Several optima were found; the result is about one of them."""

@@ -6,7 +6,7 @@ another N of the same capacity does not compile again. Padding repeats a real ro
 0: a loss that is finite on the data stays finite on the padding.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -21,8 +21,11 @@ BLOCK = 4096
 """Rows of a host block: a few hundred kilobytes, which stay in cache between two products."""
 
 
-def as_rows(data: Any, names: tuple[str, ...] = ()) -> Rows:
-    """Data as a pytree of finite NumPy arrays of one length; floats become float64."""
+def as_rows(data: Any, names: tuple[str, ...] = (), finite: bool = True) -> Rows:
+    """Data as a pytree of finite NumPy arrays of one length; floats become float64.
+
+    With `finite=False` values are not looked at and floats keep their width: nothing is copied.
+    """
     if hasattr(data, "sample") and hasattr(data, "reference"):
         raise InputError("rows are needed here, and data is a Simulator; draw some: data.sample")
     data = list(data) if len(names) == 1 and isinstance(data, tuple) else data
@@ -33,7 +36,8 @@ def as_rows(data: Any, names: tuple[str, ...] = ()) -> Rows:
     if names and len(paths) != len(names):
         raise InputTypeError(f"{' and '.join(names)}: one array each is needed, not {data!r:.80}")
     labels = names or tuple(f"data{jax.tree_util.keystr(path)}" for path, _ in paths)
-    arrays = [_as_array(leaf, label) for (_, leaf), label in zip(paths, labels, strict=True)]
+    leaves = zip(paths, labels, strict=True)
+    arrays = [_as_array(leaf, label, finite) for (_, leaf), label in leaves]
     lengths = [len(a) for a in arrays]
     if len(set(lengths)) > 1:
         said = ", ".join(f"{label} has {n}" for label, n in zip(labels, lengths, strict=True))
@@ -66,8 +70,8 @@ def as_size(name: str, value: Any, zero: bool = False) -> float:
     return number
 
 
-def as_regression(data: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Data as a float64 pair (X, y) with one response a row."""
+def as_regression(data: Any, finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Data as a pair (X, y) with one response a row, float64 unless `finite=False`."""
     if hasattr(data, "optimum"):
         raise InputTypeError(
             "rows (X, y) are needed, and LeastSquaresMoments keep none; ask them: .moments(theta)"
@@ -78,15 +82,15 @@ def as_regression(data: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     if any(isinstance(part, Mapping) for part in data):
         raise InputTypeError("X and y must be arrays, not dictionaries")
-    X, y = as_rows(tuple(data), ("X", "y"))
+    X, y = as_rows(tuple(data), ("X", "y"), finite)
     if y.ndim != 1:
         raise InputError(f"y has shape {y.shape}; (N,) is needed, one response a row: y.ravel()?")
     if 0 in X.shape[1:]:
         raise InputError(f"X has shape {X.shape}; at least one column is needed")
-    return np.asarray(X, np.float64), np.asarray(y, np.float64)
+    return (np.asarray(X, np.float64), np.asarray(y, np.float64)) if finite else (X, y)
 
 
-def _as_array(leaf: Any, label: str) -> np.ndarray:
+def _as_array(leaf: Any, label: str, finite: bool = True) -> np.ndarray:
     if hasattr(leaf, "toarray"):
         raise InputTypeError(f"{label} is a sparse matrix; give {label}.toarray()")
     if np.ma.is_masked(leaf):
@@ -99,10 +103,10 @@ def _as_array(leaf: Any, label: str) -> np.ndarray:
         raise InputError(f"{label} is a scalar; axis 0 must be observations")
     if array.dtype == object:
         array = _from_objects(array, label)
-    if array.dtype.kind == "f":
+    if array.dtype.kind == "f" and finite:
         array = array.astype(np.float64, copy=False)
         _check_finite(array, label)
-    elif array.dtype.kind not in "iub":
+    elif array.dtype.kind not in "fiub":
         raise InputTypeError(
             f"{label} has dtype {array.dtype}; real numbers are needed: encode or convert it first"
         )
@@ -129,13 +133,21 @@ def _check_finite(array: np.ndarray, label: str) -> None:
 
 
 def count_rows(rows: Rows) -> int:
-    return len(jax.tree.leaves(rows)[0])
+    pair = type(rows) is tuple and isinstance(rows[-1], np.ndarray)
+    return len(rows[-1]) if pair else len(jax.tree.leaves(rows)[0])
+
+
+def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
+    """A function of every array of the rows; a pair, the commonest, without JAX's overhead."""
+    if type(rows) is tuple and all(isinstance(a, np.ndarray) for a in rows):
+        return tuple(function(a) for a in rows)
+    return jax.tree.map(function, rows)
 
 
 def blocks(rows: Rows, size: int = BLOCK) -> Iterator[Rows]:
     """The rows in order, `size` at a time, as views."""
     for start in range(0, count_rows(rows), size):
-        yield jax.tree.map(lambda a, s=start: a[s : s + size], rows)
+        yield pick(lambda a, s=start: a[s : s + size], rows)
 
 
 def pad(rows: Rows, length: int) -> Rows:

@@ -4,6 +4,7 @@
 "theta*" (the population's optimum). Mistaking one for another is the commonest wrong interval.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,8 @@ import numpy as np
 from scipy.stats import norm
 
 from masgrad.errors import InputError
+from masgrad.precision import float64
+from masgrad.types import Array
 
 Target = Literal["iterate", "ERM", "theta*"]
 
@@ -24,12 +27,14 @@ class Law:
         cov: (p, p).
         target: what the law is about.
         note: how it was obtained, and what was regularised on the way.
+        free: directions about which nothing is known, (p, k), or None.
     """
 
     mean: np.ndarray
     cov: np.ndarray
     target: Target
     note: str = ""
+    free: np.ndarray | None = None
 
     @property
     def sd(self) -> np.ndarray:
@@ -47,6 +52,48 @@ class Law:
         rng = np.random.default_rng(seed)
         return rng.multivariate_normal(self.mean, self.cov, size=n, method="eigh")
 
+    @float64
+    def push(self, function: Callable[[Array], Array]) -> "Law":
+        """The law of function(theta), by the delta method: N(f(mean), J cov J').
+
+        Where some directions of theta are not identified, f must not depend on them.
+
+        Args:
+            function: JAX-traceable, from theta (p,) to a scalar or a vector.
+
+        Example:
+            >>> import jax.numpy as jnp, numpy as np
+            >>> law = Law(np.array([1.0, 2.0]), 0.01 * np.eye(2), "theta*")
+            >>> law.push(lambda theta: theta[1] / theta[0])
+            Law of the theta*: 2 +- 0.22 (delta method)
+        """
+        mean, J = _linearised(function, self.mean)
+        if self.free is not None and self.free.size:
+            moved = np.abs(J @ self.free).max(1)
+            if (moved > 1e-6 * np.maximum(np.linalg.norm(J, axis=1), 1e-300)).any():
+                raise InputError(
+                    "this function depends on directions of theta that are not identified; it has "
+                    "no law: take one that is the same along them, such as a prediction"
+                )
+        note = f"{self.note}; delta method" if self.note else "delta method"
+        return Law(mean, J @ self.cov @ J.T, self.target, note)
+
     def __repr__(self) -> str:
         rows = ", ".join(f"{m:.4g} +- {s:.2g}" for m, s in zip(self.mean, self.sd, strict=True))
         return f"Law of the {self.target}: {rows}" + (f" ({self.note})" if self.note else "")
+
+
+def _linearised(function: Callable[[Array], Array], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """f(at) as a vector and its Jacobian (m, p)."""
+    import jax
+    import jax.numpy as jnp
+
+    flat = lambda theta: jnp.atleast_1d(function(theta)).ravel()  # noqa: E731
+    try:
+        value, J = np.asarray(flat(jnp.asarray(at))), np.asarray(jax.jacfwd(flat)(jnp.asarray(at)))
+    except Exception as error:
+        raise InputError(
+            f"the function cannot be traced by JAX at theta of shape {at.shape}: "
+            f"{type(error).__name__}: {error}; write it with jax.numpy"
+        ) from error
+    return value, J

@@ -50,6 +50,10 @@ class Family(abc.ABC):
         del y
         return self.variance(t)
 
+    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
+        """Both derivatives of the loss in t, where they share work."""
+        return self.slope(t, y), self.curvature(t, y)
+
     def check(self, y: np.ndarray) -> None:
         """Reject a response outside the family's range, naming the row."""
         bad = (y < self.lowest) | (y > self.highest)
@@ -94,6 +98,13 @@ class Bernoulli(Family):
         e = xp.exp(-xp.abs(t))
         return e / (1.0 + e) ** 2
 
+    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
+        xp = namespace(t)
+        e = xp.exp(-xp.abs(t))
+        larger = 1.0 / (1.0 + e)
+        smaller = e * larger
+        return xp.where(t >= 0, larger, smaller) - y, smaller * larger
+
 
 class Poisson(Family):
     name = "poisson"
@@ -104,6 +115,10 @@ class Poisson(Family):
 
     mean = cumulant
     variance = cumulant
+
+    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
+        mean = self.mean(t)
+        return mean - y, mean
 
 
 FAMILIES = {

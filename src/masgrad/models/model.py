@@ -26,6 +26,22 @@ class Sums(NamedTuple):
     outer: Matrices | None
 
 
+class RowSums(NamedTuple):
+    """Sums over rows at one theta, in NumPy: what a local quadratic model and its noise need.
+
+    Args:
+        gradient: sum of g, (p,).
+        hessian: sum of the rows' Hessians, (p, p), or None.
+        meat: sum of g g', (p, p), or None.
+        squares: sum of squared slopes in the linear predictor; 0 where there is none.
+    """
+
+    gradient: np.ndarray
+    hessian: np.ndarray | None
+    meat: np.ndarray | None
+    squares: float = 0.0
+
+
 class Model(eqx.Module):
     """The loss of one observation, `loss(theta, z)`, with z one row of the data."""
 
@@ -85,6 +101,19 @@ class Model(eqx.Module):
         length = _block_length(rows)
         weight = (np.arange(length) < count_rows(rows)).astype(float)
         return np.asarray(_hessian(self, theta, pad(rows, length), weight))
+
+    def row_sums(
+        self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
+    ) -> RowSums:
+        """Gradient, and if asked for Hessian and outer products, summed over a block."""
+        G = self.row_gradients(theta, rows)
+        H = self.hessian_sum(theta, rows) if hessian else None
+        return RowSums(G.sum(0), H, G.T @ G if meat else None)
+
+    def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sum of g(theta + step) - g(theta) - H step: what a quadratic model does not see."""
+        change = self.row_gradients(theta + step, rows) - self.row_gradients(theta, rows)
+        return change.sum(0) - self.hessian_sum(theta, rows) @ step
 
     # Traced methods of the engine.
 

@@ -1,0 +1,168 @@
+"""Where rows come from, block by block, in bounded memory: what `fit` reads.
+
+A source yields blocks of about BLOCK rows, in order or, with a generator, in a random order that is
+as good as the medium allows: chunks from all over an array, row groups and a shuffle buffer for a
+file. Values are checked by whoever sums over them: a number that is not finite shows in the sums,
+and only then is looked for (`find_bad`).
+"""
+
+import abc
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.errors import InputError, InputTypeError
+from masgrad.types import Rows
+
+CHUNK = 64
+"""Neighbouring rows of an array that stay together when it is read in a random order."""
+
+
+class Source(abc.ABC):
+    """Blocks of rows.
+
+    Attributes:
+        again: whether the rows can be read a second time.
+        count: number of rows, if known before they are read.
+        names: names of the columns of X, or ().
+        ordered: whether the order of rows is the medium's, so that a drift deserves a warning.
+    """
+
+    again: bool = True
+    count: int | None = None
+    names: tuple[str, ...] = ()
+    ordered: bool = False
+
+    @abc.abstractmethod
+    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+        """All rows, once, as float64 blocks; in a random order where `rng` is given."""
+
+    def place(self, row: int) -> str:
+        """How to name a row, counted from 0 in the order of `blocks()`."""
+        return f"row {row}"
+
+
+class Arrays(Source):
+    """Rows in memory, or mapped into it: nothing is copied but the block at hand."""
+
+    def __init__(
+        self, rows: Rows, names: tuple[str, ...] = (), block: int = BLOCK, real: bool = True
+    ):
+        self.rows, self.names, self.block, self.real = rows, names, block, real
+        self.count: int = count_rows(rows)
+
+    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+        if rng is None:
+            return self.slices(range(0, self.count, self.block))
+        return self._shuffled(rng)
+
+    def slices(self, starts) -> Iterator[Rows]:
+        """The blocks that begin at these rows."""
+        for start in starts:
+            yield self._tree(lambda a, s=start: a[s : s + self.block])
+
+    def _shuffled(self, rng: np.random.Generator) -> Iterator[Rows]:
+        chunk = CHUNK if self.count > self.block else 1
+        chunks = rng.permutation(-(-self.count // chunk))
+        for start in range(0, len(chunks), self.block // chunk):
+            which = chunks[start : start + self.block // chunk]
+            index = (which[:, None] * chunk + np.arange(chunk)).ravel()
+            yield self.take(index[index < self.count])
+
+    def take(self, index: np.ndarray) -> Rows:
+        return self._tree(lambda a: np.take(a, index, axis=0))
+
+    def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
+        return pick(lambda a: as_float(part(a), self.real), self.rows)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Rows:
+        """`size` rows from all over the array, or all of them in order."""
+        if size >= self.count:
+            return self._tree(lambda a: a[:])
+        return self.take(np.sort(rng.choice(self.count, size, replace=False, shuffle=False)))
+
+
+class Stream(Source):
+    """Blocks from a function that starts a new iterator at every call: they can be read again.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> def blocks():
+        ...     rng = np.random.default_rng(0)
+        ...     for _ in range(10):
+        ...         X = rng.normal(size=(500, 2))
+        ...         yield X, X @ [1.0, 2.0] + rng.normal(size=500)
+        >>> mg.fit(mg.Linear(), mg.Stream(blocks)).params.round(1)
+        array([1., 2.])
+    """
+
+    ordered = True
+
+    def __init__(
+        self, start: Callable[[], Iterator[Rows]], again: bool = True, block: int = BLOCK
+    ):
+        if not callable(start):
+            raise InputTypeError(
+                f"Stream needs a function that returns an iterator of blocks, got {start!r:.80}"
+            )
+        self.start, self.again, self.block = start, again, block
+        self.check: Callable[[Rows], Rows] = lambda rows: rows
+        self.real = True
+
+    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+        return ahead(self._blocks())
+
+    def _blocks(self) -> Iterator[Rows]:
+        row = 0
+        for block in self.start():
+            try:
+                rows = self.check(block)
+            except (InputError, InputTypeError) as error:
+                raise type(error)(f"block that begins at row {row}: {error}") from None
+            yield from Arrays(rows, block=self.block, real=self.real).blocks()
+            row += count_rows(rows)
+
+
+def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
+    """float64; unless real, whole numbers, which may be indices, stay what they are."""
+    return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
+
+
+def ahead(blocks: Iterator[Any], depth: int = 4) -> Iterator[Any]:
+    """The same blocks, read by another thread while the caller computes."""
+    waiting: queue.Queue = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(item) -> None:
+        while not stopped.is_set():
+            try:
+                return waiting.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def read() -> None:
+        try:
+            for block in blocks:
+                if stopped.is_set():
+                    return
+                put((block, None))
+            put((None, None))
+        except BaseException as error:  # the caller's to raise
+            put((None, error))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        while True:
+            block, error = waiting.get()
+            if error is not None:
+                raise error
+            if block is None:
+                return
+            yield block
+    finally:
+        stopped.set()

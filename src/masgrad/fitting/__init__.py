@@ -1,0 +1,1 @@
+"""Estimates with confidence intervals, in one or two reads of the data."""

@@ -1,0 +1,3 @@
+"""chains"""
+def chain_covariance(problem, local, C, options, watch):
+    raise NotImplementedError

@@ -1,0 +1,89 @@
+"""The covariance of an estimate of theta*, from the local model at it.
+
+    robust (HC0)   H^-1 M H^-1            M = sum of g g', uncentred; H observed
+    HC1            times N / (N - p)
+    HC3            residuals divided by 1 - leverage: an extra read
+    nonrobust      H^-1, times RSS / (N - p) for a Gaussian family: right if the model is
+
+All as sums over rows, so that no factor 1/N is left over. Directions that are not identified are
+held fixed.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.errors import InputError
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.quadratic import Quadratic
+from masgrad.models.families import Gaussian
+from masgrad.models.glm import GLM
+from masgrad.types import Rows
+
+KINDS = ("robust", "HC0", "HC1", "HC3", "nonrobust")
+
+
+def check_kind(cov_type: str, problem: Problem) -> None:
+    if cov_type not in KINDS:
+        raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(KINDS)}")
+    if cov_type == "HC3" and not (isinstance(problem.model, GLM) and problem.source.again):
+        raise InputError(
+            "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "
+            "use 'HC1'"
+        )
+
+
+def covariance(local: Quadratic, cov_type: str, gaussian: bool, fixed: np.ndarray) -> np.ndarray:
+    """Covariance of phi, (p, p); `fixed` are directions that are not identified."""
+    part, B = restrict(local, fixed)
+    free = B.shape[1]
+    if cov_type == "nonrobust":
+        scale = local.squares / (local.count - free) if gaussian else 1.0
+        C = part.inverse() * scale
+    else:
+        factor = local.count / (local.count - free) if cov_type == "HC1" else 1.0
+        C = part.sandwich() * factor
+    return B @ C @ B.T
+
+
+def restrict(local: Quadratic, fixed: np.ndarray) -> tuple[Quadratic, np.ndarray]:
+    """The quadratic on the complement of some directions, and a basis of that."""
+    p = len(local.point)
+    if not fixed.shape[1]:
+        return local, np.eye(p)
+    U, _, _ = np.linalg.svd(fixed, full_matrices=True)
+    B = U[:, fixed.shape[1] :]
+    return (
+        replace(
+            local,
+            point=local.point @ B,
+            gradient=local.gradient @ B,
+            hessian=B.T @ local.hessian @ B,
+            meat=B.T @ local.meat @ B,
+        ),
+        B,
+    )
+
+
+def is_gaussian(problem: Problem) -> bool:
+    return isinstance(problem.model, GLM) and isinstance(problem.model.family, Gaussian)
+
+
+def leveraged_meat(problem: Problem, local: Quadratic, fixed: np.ndarray) -> np.ndarray:
+    """Sum of g g' / (1 - h)^2 with h the leverage of a row: the meat of HC3."""
+    part, B = restrict(local, fixed)
+    half = B @ np.linalg.cholesky(part.inverse())
+    model = problem.model
+    assert isinstance(model, GLM)
+    total = np.zeros_like(local.meat)
+    for rows in problem.source.blocks():
+        total += _block_meat(model, problem, local.point, half, rows)
+    return total
+
+
+def _block_meat(model: GLM, problem: Problem, phi, half, rows: Rows) -> np.ndarray:
+    U = problem.features(rows)
+    r, w = model.family.slope_and_curvature(U @ phi, rows[1])
+    leverage = w * np.square(U @ half).sum(1)
+    Z = U * (r / np.maximum(1.0 - leverage, 1e-12))[:, None]
+    return Z.T @ Z

@@ -1,0 +1,149 @@
+"""From a source of rows to an estimate: which reads are made, and in what order.
+
+1. Warm-up on a first sample of rows, which is kept.
+2. First read: mini-batch MasGrad from there, iterates averaged.
+3. Correcting reads until the predicted remainder is below the tolerance.
+
+All rows kept: the warm-up and corrections, to rounding. Rows that can be read once: `single_read`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from masgrad.data.arrays import BLOCK, count_rows
+from masgrad.data.source import Arrays, Source
+from masgrad.errors import InputError
+from masgrad.fitting.averaging import averaged_masgrad
+from masgrad.fitting.correcting import Corrected, correct
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.single import single_read, stretches_of_array, stretches_of_blocks
+from masgrad.fitting.warmup import warm_up
+from masgrad.fitting.watch import Watch
+from masgrad.types import Rows
+
+TOLERANCE = 1e-3
+CONVERGED = 1e-6
+ROUNDING = 1e-10
+MOST_READS = 60
+STEPS = 256
+"""MasGrad takes at least so many steps in its read, with smaller batches where rows are few."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a fit was asked for."""
+
+    passes: int | str
+    step_size: float
+    seed: int
+
+    @property
+    def tolerance(self) -> float:
+        return CONVERGED if self.passes == "converge" else TOLERANCE
+
+    @property
+    def most(self) -> int:
+        return self.passes if isinstance(self.passes, int) else MOST_READS
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows that are kept in memory, and where the others are.
+
+    Args:
+        rows: the kept rows.
+        whole: whether there are no others.
+        starts: where the other blocks of an array begin, for a single read of it.
+        blocks: the other blocks of a stream, for a single read of it.
+    """
+
+    rows: Rows
+    whole: bool
+    starts: np.ndarray | None = None
+    blocks: Iterator[Rows] | None = None
+
+
+def estimate(
+    problem: Problem, plan: Plan, sample: Sample, start: Quadratic, watch: Watch
+) -> Corrected:
+    """The corrected estimate; `start` is the local model at the sample's optimum."""
+    if sample.whole:
+        return _small(problem, plan, sample, start, watch)
+    if plan.passes == 1 or not problem.source.again:
+        return _once(problem, sample, start, watch)
+    return _twice(problem, plan, sample, start, watch)
+
+
+def _small(problem, plan, sample, start, watch) -> Corrected:
+    """All rows are kept: reading them again costs nothing."""
+
+    def read(phi: np.ndarray) -> Quadratic:
+        watch.restart()
+        return problem.read_blocks(phi, Arrays(sample.rows).blocks(), watch)
+
+    done = correct(problem, start.point, sample.rows, ROUNDING, MOST_READS, read)
+    return Corrected(done.local, 1, done.correction, done.remainder)
+
+
+def _once(problem, sample, start, watch) -> Corrected:
+    if sample.starts is not None:
+        stretch = stretches_of_array(problem, sample.starts, watch)
+    else:
+        stretch = stretches_of_blocks(problem, sample.blocks, watch)
+    return single_read(problem, start, sample.rows, stretch)
+
+
+def _twice(problem, plan, sample, start, watch) -> Corrected:
+    """MasGrad, averaged, and correcting reads."""
+    rng = np.random.default_rng([plan.seed, 1])
+    batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
+    blocks = problem.source.blocks(rng)
+    phi = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
+    phi = _better(problem, sample.rows, phi, start.point)
+
+    def read(phi: np.ndarray) -> Quadratic:
+        watch.restart()
+        return problem.read(phi, watch)
+
+    done = correct(problem, phi, sample.rows, plan.tolerance, max(1, plan.most - 1), read)
+    return Corrected(done.local, done.reads + 1, done.correction, done.remainder)
+
+
+def _better(problem: Problem, rows: Rows, phi: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The average, unless it is far worse on the sample than its start: a step too long."""
+    if not np.isfinite(phi).all():
+        return start
+    fall = problem.losses(start, rows) - problem.losses(phi, rows)
+    noise = fall.std() / np.sqrt(len(fall))
+    return phi if fall.mean() >= -10 * noise else start
+
+
+def take_sample(source: Source, single: bool, keep: int, rng: np.random.Generator) -> Sample:
+    """The rows to keep: at random from an array, the first ones of anything else."""
+    if isinstance(source, Arrays):
+        if keep >= source.count or not single:
+            return Sample(source.sample(keep, rng), keep >= source.count)
+        starts = rng.permutation(np.arange(0, source.count, source.block))
+        first = -(-keep // source.block)
+        rows = _join(list(source.slices(starts[:first])))
+        return Sample(rows, first >= len(starts), starts=starts[first:])
+    blocks = iter(source.blocks(rng if source.again and not single else None))
+    first, rows = [], 0
+    for block in blocks:
+        first.append(block)
+        rows += count_rows(block)
+        if rows >= keep:
+            break
+    if not first:
+        raise InputError("the data hold no rows; at least one observation is needed")
+    if rows < keep:
+        return Sample(_join(first), True)
+    return Sample(_join(first), False, blocks=blocks)
+
+
+def _join(blocks: list[Rows]) -> Rows:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)

@@ -1,0 +1,76 @@
+"""Looking for what is wrong with rows, once their sums have shown that something is."""
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows
+from masgrad.data.source import Source
+from masgrad.errors import InputError
+from masgrad.fitting.problem import Problem
+from masgrad.models.glm import GLM
+from masgrad.types import Rows
+
+
+def explain(problem: Problem, rows: Rows, begin: int | None) -> InputError:
+    """The error for a block that failed: which value, which column, which row.
+
+    Args:
+        problem: the model and the source, which is read again from the start if it can be.
+        rows: the block that failed.
+        begin: number of its first row, where the source cannot be read again.
+    """
+    if not problem.source.again:
+        return _first_wrong(problem, rows, begin or 0) or _overflow(rows)
+    row = 0
+    for block in problem.source.blocks():
+        found = _first_wrong(problem, block, row)
+        if found is not None:
+            return found
+        row += count_rows(block)
+    return _overflow(rows)
+
+
+def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
+    if not isinstance(problem.model, GLM):
+        return None
+    X, y = rows
+    source = problem.source
+    wrong = ~np.isfinite(X)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        return InputError(
+            f"column {_name(source, column)} holds {X[row, column]} at "
+            f"{source.place(begin + row)}; drop or impute missing rows first"
+        )
+    wrong = ~np.isfinite(y)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        return InputError(
+            f"the response holds {y[row]} at {source.place(begin + row)}; drop or impute "
+            "missing rows first"
+        )
+    family = problem.model.family
+    wrong = (y < family.lowest) | (y > family.highest)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        return InputError(
+            f"y is {y[row]:g} at {source.place(begin + row)}; the {family.name} family needs y in "
+            f"[{family.lowest:g}, {family.highest:g}]; recode y or choose another family"
+        )
+    return None
+
+
+def _name(source: Source, column: int) -> str:
+    return repr(source.names[column]) if source.names else f"{column} of X"
+
+
+def _overflow(rows: Rows) -> InputError:
+    if isinstance(rows, tuple):
+        largest = np.abs(rows[0]).max(0)
+        column = int(np.argmax(largest))
+        said = f"; column {column} reaches {largest[column]:.3g}"
+    else:
+        said = ""
+    return InputError(
+        f"the gradient's moments are not finite, though every value is{said}; rescale the data, or "
+        "start nearer to the optimum"
+    )

@@ -1,0 +1,166 @@
+"""A model over a source of rows, seen in a frame: sums over one read of the data.
+
+Linear predictors in memory are summed by threads, each over its own stretch of the rows and each
+with single-threaded BLAS: blocks that stay in a core's cache beat one product over all rows. Files
+are decoded by Arrow's threads while this one computes; other losses belong to XLA's.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from itertools import pairwise
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from masgrad.data.arrays import count_rows
+from masgrad.data.source import Arrays, Source
+from masgrad.errors import InputError
+from masgrad.fitting.frame import Frame
+from masgrad.fitting.quadratic import Quadratic
+from masgrad.models.glm import GLM, linear_sums
+from masgrad.models.model import Model, RowSums
+from masgrad.types import Rows
+
+THREAD_ROWS = 50_000
+"""Fewer rows are summed by one thread: starting others would take as long."""
+
+
+@dataclass
+class Problem:
+    """What is minimised: the mean loss of a model over a source, as a function of phi.
+
+    `prior` is the local model of rows that were read earlier, by another fit. `span` is the range of the responses seen so far, for the checks that need all of them.
+    """
+
+    model: Model
+    source: Source
+    frame: Frame
+    threads: int = 1
+    prior: Quadratic | None = None
+    span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
+
+    def __post_init__(self):
+        self.family = self.model.family if isinstance(self.model, GLM) else None
+
+    @property
+    def linear(self) -> bool:
+        return self.family is not None
+
+    def block_sums(
+        self, phi: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
+    ) -> RowSums:
+        """Sums over one block, in phi."""
+        return self._finish(self._raw_sums(self._argument(phi), rows, hessian, meat))
+
+    def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
+        return self.model.row_losses(self._argument(phi), self._framed(rows))
+
+    def missed(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sum over rows of the gradient that their quadratic at phi misses a step away."""
+        total = np.zeros_like(phi)
+        for block in Arrays(rows, real=False).blocks():
+            total += self.model.missed_gradient(
+                self._argument(phi), self._argument(step), self._framed(block)
+            )
+        return total if self.frame.far else total @ self.frame.matrix
+
+    def features(self, rows: Rows) -> np.ndarray:
+        """A regression's rows x as rows of the coordinates phi."""
+        X = rows[0]
+        return self.frame.design(X) if self.frame.far else X @ self.frame.matrix
+
+    def quadratic(self, phi: np.ndarray, rows: Rows) -> Quadratic:
+        """The local model of rows in memory."""
+        return self.read_blocks(phi, Arrays(rows).blocks())
+
+    def read(self, phi: np.ndarray, watch=None) -> Quadratic:
+        """The local model of all rows at phi; `watch` sees each block's count and gradient."""
+        if isinstance(self.source, Arrays):
+            return self.read_slices(phi, range(0, self.source.count, self.source.block), watch)
+        return self.read_blocks(phi, self.source.blocks(), watch)
+
+    def read_slices(self, phi: np.ndarray, starts: Sequence[int], watch=None) -> Quadratic:
+        """The local model of the blocks of an array that begin at these rows."""
+        source = self.source
+        assert isinstance(source, Arrays)
+        threads = self.threads if self.linear else 1
+        if threads == 1 or len(starts) * source.block < THREAD_ROWS:
+            return self.read_blocks(phi, source.slices(starts), watch)
+        cuts = np.linspace(0, len(starts), threads + 1).astype(int)
+        with ThreadPoolExecutor(threads) as pool:
+            lanes = [source.slices(starts[a:b]) for a, b in pairwise(cuts)]
+            parts = list(pool.map(lambda lane: self.read_blocks(phi, lane, watch), lanes))
+        return reduce(Quadratic.merge, parts)
+
+    def read_blocks(self, phi: np.ndarray, blocks: Iterable[Rows], watch=None) -> Quadratic:
+        """The local model of these blocks at phi."""
+        at, total, count = self._argument(phi), None, 0
+        for rows in blocks:
+            sums = self._raw_sums(at, rows, True, True)
+            total = sums if total is None else add(total, sums)
+            count += count_rows(rows)
+            if watch is not None:
+                watch(count_rows(rows), sums.gradient)
+        if total is None:
+            raise InputError("the data hold no rows; at least one observation is needed")
+        return Quadratic.of(count, phi, self._finish(total))
+
+    def _argument(self, phi: np.ndarray) -> np.ndarray:
+        return phi if self.frame.far else self.frame.theta(phi)
+
+    def _framed(self, rows: Rows) -> Rows:
+        return (self.frame.design(rows[0]), rows[1]) if self.frame.far else rows
+
+    def _finish(self, sums: RowSums) -> RowSums:
+        return sums if self.frame.far else self.frame.sums(sums)
+
+    def _raw_sums(self, at: np.ndarray, rows: Rows, hessian: bool, meat: bool) -> RowSums:
+        framed = self._framed(rows)
+        if self.family is not None:
+            sums = linear_sums(self.family, *framed, at, hessian, meat)
+        else:
+            sums = self.model.row_sums(at, framed, hessian, meat)
+        self._check(rows, sums)
+        return sums
+
+    def _check(self, rows: Rows, sums: RowSums) -> None:
+        """A cheap look at a block; what is wrong with it is found by a slower one."""
+        fine = np.isfinite(sums.gradient.sum())
+        if self.family is not None:
+            low, high = float(rows[1].min()), float(rows[1].max())
+            fine = fine and low >= self.family.lowest and high <= self.family.highest
+            self.span[:] = min(self.span[0], low), max(self.span[1], high)
+        if not fine:
+            raise BadBlock(rows)
+
+
+def add(a: RowSums, b: RowSums) -> RowSums:
+    """Sums over two blocks at one point, both with all parts."""
+    return RowSums(*(x + y for x, y in zip(a, b, strict=True)))
+
+
+class BadBlock(Exception):
+    """A block whose sums are not finite, or whose responses the model does not admit."""
+
+    def __init__(self, rows: Rows):
+        self.rows = rows
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Our own threads own the cores: BLAS gets one each."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

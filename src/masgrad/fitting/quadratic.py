@@ -1,0 +1,109 @@
+"""A sum over rows of local quadratic models of the loss, and what it says.
+
+    sum_i l_i(phi)  ~  const + G'(phi - point) + (phi - point)' H (phi - point) / 2
+
+Models taken at different points are moved to one and added, so that a single read, whose running
+estimate moves, ends with one quadratic as well. The meat M = sum of g g' gives the noise. H is
+taken with its diagonal scaled to 1; directions in which it vanishes are left alone by every step.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from masgrad.errors import InputError
+from masgrad.models.model import RowSums
+
+SINGULAR = 1e-11
+"""An eigenvalue of the scaled H up to this is 0 to rounding."""
+
+
+class NotConvex(InputError):
+    """H has a negative direction where a Newton-like step was asked for."""
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """Sums over `count` rows; gradient and squares are those at `point`."""
+
+    count: int
+    point: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
+    meat: np.ndarray
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, count: int, point: np.ndarray, sums: RowSums) -> "Quadratic":
+        assert sums.hessian is not None and sums.meat is not None
+        return cls(count, point, sums.gradient, sums.hessian, sums.meat, sums.squares)
+
+    def at(self, point: np.ndarray) -> "Quadratic":
+        """The same quadratic, expanded at another point.
+
+        `squares` moves as twice a quadratic loss does: exact for least squares.
+        """
+        step = point - self.point
+        turned = self.hessian @ step
+        squares = float(self.squares + 2 * self.gradient @ step + step @ turned)
+        return replace(self, point=point, gradient=self.gradient + turned, squares=squares)
+
+    def merge(self, other: "Quadratic") -> "Quadratic":
+        """The model of both sets of rows."""
+        other = other.at(self.point)
+        return Quadratic(
+            self.count + other.count,
+            self.point,
+            self.gradient + other.gradient,
+            self.hessian + other.hessian,
+            self.meat + other.meat,
+            self.squares + other.squares,
+        )
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Size of each column, eigenvalues and vectors of H with its diagonal scaled to 1."""
+        diagonal = np.abs(np.diag(self.hessian))
+        size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        return size, *np.linalg.eigh(self.hessian / np.outer(size, size))
+
+    @property
+    def condition(self) -> float:
+        """Largest over smallest eigenvalue of the scaled H, where it does not vanish."""
+        values = self.spectrum[1]
+        return float(values[-1] / values[values > SINGULAR][0])
+
+    @property
+    def null(self) -> np.ndarray:
+        """Directions of phi in which H vanishes, (p, k)."""
+        size, values, Q = self.spectrum
+        return Q[:, np.abs(values) <= SINGULAR] / size[:, None]
+
+    def newton(self) -> np.ndarray:
+        """The step to the quadratic's minimum, -H^-1 G."""
+        return -self.solve(self.gradient)
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """H^-1 b, outside the directions in which H vanishes."""
+        size, values, Q = self.spectrum
+        if values[0] < -SINGULAR:
+            raise NotConvex(f"H has the negative eigenvalue {values[0]:.2g}")
+        keep = values > SINGULAR
+        along = (Q[:, keep].T @ (b.T / size).T).T / values[keep]
+        return ((Q[:, keep] @ along.T).T / size).T
+
+    def errors(self, step: np.ndarray) -> float:
+        """A step in standard errors, in the contrast where it is largest."""
+        turned = self.hessian @ step
+        size = np.sqrt(np.maximum(np.diag(self.meat), np.finfo(float).tiny))
+        values, Q = np.linalg.eigh(self.meat / np.outer(size, size))
+        along = Q.T @ (turned / size)
+        return float(np.sqrt((along**2 / np.maximum(values, 1e-12 * values[-1])).sum()))
+
+    def sandwich(self) -> np.ndarray:
+        """H^-1 M H^-1 over sums: the robust covariance of the estimate (HC0)."""
+        return self.solve(self.solve(self.meat).T)
+
+    def inverse(self) -> np.ndarray:
+        return self.solve(np.eye(len(self.point)))

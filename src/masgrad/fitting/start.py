@@ -1,0 +1,81 @@
+"""Where a fit begins: units for theta, and the optimum of a first sample.
+
+Linear predictors begin at zero, and their risk is convex. A mixture or a network has many optima:
+from several starts the sample's optima are found, starts that end in one place are one mode, and the
+mode of lowest risk is taken. What follows is about that mode alone. It needs the landscape to be
+strongly Morse there: H positive definite at the optimum, which the correcting reads check.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows, pick
+from masgrad.fitting.frame import Frame, of_design, of_scale
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.warmup import warm_up
+from masgrad.models.glm import GLM
+from masgrad.models.mixture import GaussianMixture
+from masgrad.models.model import Model
+from masgrad.models.network import ReluNetwork
+from masgrad.types import Rows
+
+FEW = 1024
+"""Rows on which random starts are tried."""
+
+WARM = 8192
+"""Rows of the first descent; its end is a good start for more of them."""
+
+PATIENT = 300
+"""Steps of a warm-up where the loss need not be convex."""
+
+
+def frame_of(model: Model, rows: Rows, start: Any) -> Frame:
+    """Units of X for a linear predictor, else of the gradient at the start."""
+    if isinstance(model, GLM):
+        return of_design(rows[0])
+    theta = np.zeros(model.dim(rows)) if start is None else model.theta(start, rows)
+    few = head(rows, FEW)
+    size = np.sqrt(np.square(model.row_gradients(theta, few)).mean(0))
+    return of_scale(np.where(np.isfinite(size) & (size > 0), size, 1.0))
+
+
+def best_start(
+    problem: Problem, rows: Rows, start: Any, starts: int, rng: np.random.Generator
+) -> Quadratic:
+    """The local model at an optimum of these rows."""
+    model, frame = problem.model, problem.frame
+    if problem.prior is not None:
+        return problem.quadratic(problem.prior.point, rows)
+    if start is not None:
+        phi = frame.phi(model.theta(start, rows))
+    elif isinstance(model, GaussianMixture | ReluNetwork):
+        phi = frame.phi(lowest(problem, rows, starts, rng))
+    else:
+        phi = np.zeros(model.dim(rows))
+    steps, most = (8, 40) if problem.linear else (20, PATIENT)
+    first = warm_up(problem, head(rows, WARM), phi, steps, most)
+    return first if count_rows(rows) <= WARM else warm_up(problem, rows, first.point, 0, most)
+
+
+def head(rows: Rows, size: int) -> Rows:
+    return pick(lambda a: a[:size], rows)
+
+
+def lowest(problem: Problem, rows: Rows, starts: int, rng: np.random.Generator) -> np.ndarray:
+    """The start whose descent on a few rows ends lowest, after that descent."""
+    few = head(rows, FEW)
+    ends = []
+    for _ in range(starts):
+        theta = random_start(problem.model, few, rng)
+        end = warm_up(problem, few, problem.frame.phi(theta), steps=20, most=60)
+        ends.append((problem.losses(end.point, few).mean(), problem.frame.theta(end.point)))
+    return min(ends, key=lambda end: end[0])[1]
+
+
+def random_start(model: Model, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+    """Means at rows of the data; weights N(0, 1/inputs)."""
+    if isinstance(model, GaussianMixture):
+        return np.sort(rng.choice(rows, model.components, replace=count_rows(rows) < model.components))
+    return rng.normal(size=model.dim(rows))

@@ -1,0 +1,76 @@
+"""What is watched while rows go by: progress, and whether their order is random.
+
+If the order is random, the mean gradients of successive stretches of rows at one theta differ by
+sampling error only: sum_b n_b (g_b - g)' M^-1 (g_b - g) is about chi-squared with p degrees of
+freedom for each stretch but one.
+"""
+
+import threading
+
+import numpy as np
+
+from masgrad.chains.progress import Progress
+
+STRETCHES = 64
+"""Neighbouring stretches are merged two by two when there are twice as many."""
+
+SURPRISE = 12.0
+"""Standard deviations of the chi-squared statistic at which an order is called one."""
+
+
+class Watch:
+    """Counts rows; with `order` it remembers the gradients of stretches of them."""
+
+    def __init__(self, progress: Progress, order: bool = False):
+        self.progress, self.order = progress, order
+        self.rows = 0
+        self.lock = threading.Lock()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the gradients: the next ones are taken at another theta."""
+        self.counts: list[int] = []
+        self.gradients: list[np.ndarray] = []
+        self.grain, self.inside = 1, 0
+
+    def tick(self, rows: int) -> None:
+        with self.lock:
+            self.rows += rows
+            self.progress.update(self.rows)
+
+    def __call__(self, rows: int, gradient: np.ndarray) -> None:
+        self.tick(rows)
+        if self.order:
+            self._remember(rows, gradient)
+
+    def _remember(self, rows: int, gradient: np.ndarray) -> None:
+        if self.inside:
+            self.counts[-1] += rows
+            self.gradients[-1] = self.gradients[-1] + gradient
+        else:
+            self.counts.append(rows)
+            self.gradients.append(gradient)
+        self.inside = (self.inside + 1) % self.grain
+        if len(self.counts) == 2 * STRETCHES and not self.inside:
+            self.counts = [a + b for a, b in zip(self.counts[::2], self.counts[1::2], strict=True)]
+            pairs = zip(self.gradients[::2], self.gradients[1::2], strict=True)
+            self.gradients = [a + b for a, b in pairs]
+            self.grain *= 2
+
+    def drift(self, meat: np.ndarray) -> float:
+        """Standard deviations by which the gradient drifts more than random rows would.
+
+        Args:
+            meat: mean of g g' in the coordinates of the gradients that were seen.
+        """
+        if len(self.counts) < 4:
+            return 0.0
+        n, G = np.array(self.counts), np.array(self.gradients)
+        away = G / n[:, None] - G.sum(0) / n.sum()
+        size = np.sqrt(np.maximum(np.diag(meat), np.finfo(float).tiny))
+        values, Q = np.linalg.eigh(meat / np.outer(size, size))
+        keep = values > 1e-9 * values[-1]
+        along = (away / size) @ Q[:, keep]
+        statistic = (n[:, None] * along**2 / values[keep]).sum()
+        free = keep.sum() * (len(n) - 1)
+        return float((statistic - free) / np.sqrt(2.0 * free))

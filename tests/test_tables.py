@@ -1,0 +1,363 @@
+"""Files and frames give each row exactly once, whatever the layout; bad ones are refused first."""
+
+import gzip
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from masgrad.data.formulas import Terms, parse
+from masgrad.data.tables import Files, Frame, column_names, expand, shuffle
+from masgrad.errors import InputError, InputTypeError, MemoryWarning
+
+TERMS = parse("y ~ a + i + b + a:i")
+NAMES = ("Intercept", "a", "i", "b", "a:i")
+N = 1000
+
+
+@pytest.fixture
+def frame(rng):
+    return pd.DataFrame(
+        {
+            "y": np.arange(N, dtype=float),
+            "a": rng.normal(size=N),
+            "i": rng.integers(-5, 5, N),
+            "b": rng.random(N) < 0.5,
+            "text": "no number",
+        }
+    )
+
+
+def expected(frame):
+    a, i, b = (frame[name].to_numpy(float) for name in "aib")
+    return np.column_stack([np.ones(len(frame)), a, i, b, a * i]), frame["y"].to_numpy(float)
+
+
+def gather(blocks):
+    blocks = list(blocks)
+    return np.concatenate([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+
+
+def write(folder, frame, suffix=".parquet", files=3, group=70):
+    for k, rows in enumerate(np.array_split(np.arange(len(frame)), files)):
+        part, path = frame.iloc[rows], folder / f"part-{k}{suffix}"
+        if suffix == ".parquet":
+            part.to_parquet(path, row_group_size=group)
+        else:
+            part.to_csv(path, index=False)
+    return folder
+
+
+def table(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def text(path, content):
+    path.write_text(content)
+    return path
+
+
+SUFFIXES = [".parquet", ".csv", ".csv.gz"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("block", [1, 7, 64, 70, 334, 999, 1000, 4096])
+def test_files_in_order(frame, tmp_path, suffix, block):
+    source = Files(write(tmp_path, frame, suffix), TERMS, block=block)
+    blocks = list(source.blocks())
+    for got, wanted in zip(gather(blocks), expected(frame), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert {len(y) for _, y in blocks[:-1]} <= {block}
+    assert source.names == NAMES and source.again and source.ordered
+    assert source.count == (N if suffix == ".parquet" else None)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_layout_of_a_block(frame, tmp_path, suffix):
+    held = list(Files(write(tmp_path, frame, suffix), TERMS, block=100).blocks())
+    for X, y in held:
+        assert X.dtype == y.dtype == np.float64
+        assert X.T.flags.c_contiguous and y.flags.owndata and y.flags.writeable
+    again = gather(Files(tmp_path, TERMS, block=100).blocks())
+    np.testing.assert_array_equal(gather(held)[0], again[0])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("memory", [1, 10**5, 2**29])
+def test_random_order_has_each_row_once(frame, tmp_path, suffix, memory):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryWarning)
+        source = Files(write(tmp_path, frame, suffix), TERMS, memory, block=10)
+    X, y = gather(source.blocks(np.random.default_rng(1)))
+    wanted = expected(frame)
+    np.testing.assert_array_equal(X, wanted[0][y.astype(int)])
+    np.testing.assert_array_equal(np.sort(y), wanted[1])
+    same, other = (gather(source.blocks(np.random.default_rng(seed)))[1] for seed in (1, 2))
+    np.testing.assert_array_equal(y, same)
+    if memory > 1 or suffix == ".parquet":
+        assert (y != other).any() and (y != wanted[1]).any()
+
+
+def test_row_groups_are_permuted_over_files(frame, tmp_path):
+    source = Files(write(tmp_path, frame, group=10), TERMS, block=10)
+    y = np.concatenate([batch["y"] for batch in source.medium.batches(np.random.default_rng(0))])
+    assert np.abs(np.diff(y // 334)).sum() > 20
+
+
+def test_shuffle_holds_no_more_than_it_may():
+    taken = []
+    source = (taken.append(k) or k for k in range(50))
+    seen = []
+    for block in shuffle(source, 8, np.random.default_rng(0)):
+        seen.append(block)
+        assert len(taken) - len(seen) <= 8
+    assert sorted(seen) == list(range(50)) != seen
+
+
+def test_files_whose_types_differ(tmp_path):
+    table(tmp_path / "0.parquet", y=pa.array([1, None]), a=pa.array([2**53 + 1, 0]))
+    table(tmp_path / "1.parquet", y=[0.5], a=pa.array([3], pa.uint8()), extra=["x"])
+    table(tmp_path / "2.pq", a=pa.array([True]), y=pa.array([Decimal("1.25")]))
+    table(tmp_path / "3.pq", a=pa.array([1], pa.int8()), y=pa.array([1.5], pa.float32()))
+    with pytest.raises(InputError, match="cannot be read: Integer value 9007199254740993"):
+        list(Files(tmp_path, parse("y ~ 0 + a")).blocks())
+    X, y = gather(Files(sorted(tmp_path.iterdir())[1:], parse("y ~ 0 + a")).blocks())
+    np.testing.assert_array_equal(X[:, 0], [3, 1, 1])
+    np.testing.assert_array_equal(y, [0.5, 1.25, 1.5])
+
+
+def test_large_integers_are_rounded(tmp_path):
+    path = table(tmp_path / "0.parquet", y=[1.0, 2.0], a=[2**60 + 1, -1])
+    np.testing.assert_array_equal(gather(Files(path, parse("y ~ 0 + a")).blocks())[0][0], 2.0**60)
+
+
+def test_nulls_are_nan_and_have_a_place(tmp_path):
+    for k, suffix in enumerate(["parquet", "csv"]):
+        folder = tmp_path / suffix
+        folder.mkdir()
+        parts = [pd.DataFrame({"y": [0.0, 1.0], "a": [1, 2], "b": [True, False]}) for _ in "012"]
+        parts[2] = pd.DataFrame({"y": [0.0, 1.0], "a": [1, None], "b": [True, None]})
+        for part, rows in enumerate(parts):
+            path = folder / f"part-{part}.{suffix}"
+            rows.to_csv(path, index=False) if k else rows.convert_dtypes().to_parquet(path)
+        source = Files(folder, parse("y ~ 0 + a + b"))
+        X, _ = gather(source.blocks())
+        np.testing.assert_array_equal(np.argwhere(np.isnan(X)), [[5, 0], [5, 1]])
+        assert source.place(5) == f"row 1 of {folder / f'part-2.{suffix}'}"
+        assert source.place(0) == f"row 0 of {folder / f'part-0.{suffix}'}"
+
+
+def test_a_response_is_not_needed(frame, tmp_path):
+    source = Files(write(tmp_path, frame), Terms(None, TERMS.terms))
+    np.testing.assert_array_equal(np.concatenate(list(source.blocks())), expected(frame)[0])
+
+
+def test_a_source_left_early(frame, tmp_path):
+    for suffix in (".parquet", ".csv"):
+        source = Files(write(tmp_path, frame, suffix).glob(f"*{suffix}").__next__(), TERMS, block=9)
+        blocks = source.blocks()
+        next(blocks)
+        blocks.close()  # type: ignore[attr-defined]
+        assert len(gather(source.blocks())[1]) > 300
+
+
+def test_column_names(frame, tmp_path):
+    for suffix in SUFFIXES:
+        write(tmp_path, frame, suffix, files=1)
+        assert column_names(tmp_path / f"part-0{suffix}") == list(frame.columns)
+
+
+BAD = {
+    "missing column": (lambda p: table(p / "z.parquet", y=[1.0], c=[1.0]), "no column 'a'.*y, c"),
+    "missing in csv": (lambda p: text(p / "z.csv", "y,c\n1,2\n"), "z.csv has no column 'a'.*y, c"),
+    "duplicate in csv": (lambda p: text(p / "z.csv", "a,y,a\n1,2,3\n"), "two columns 'a'"),
+    "field count": (lambda p: text(p / "z.csv", "y,a\n1,2\n3\n"), "z.csv.*row 1: Expected 2"),
+    "zero bytes": (lambda p: text(p / "z.csv", ""), "z.csv: no rows"),
+    "header only": (lambda p: text(p / "z.csv", "y,a\n"), "no rows"),
+    "header without end": (lambda p: text(p / "z.csv", "y,a"), "no rows"),
+    "not Parquet": (lambda p: text(p / "z.parquet", "y,a\n1,2\n"), "z.parquet cannot be read"),
+    "empty Parquet file": (lambda p: text(p / "z.parquet", ""), "z.parquet cannot be read"),
+    "Parquet without rows": (
+        lambda p: table(p / "z.parquet", y=pa.array([], pa.float64()), a=pa.array([], pa.int8())),
+        "z.parquet: no rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_refused_file(tmp_path, name):
+    make, message = BAD[name]
+    with pytest.raises(InputError, match=message):
+        Files(make(tmp_path), parse("y ~ a"))
+
+
+NOT_NUMERIC = {
+    "text": (lambda p: table(p / "z.parquet", y=[1.0], a=["x"]), r"z.parquet: column 'a'.*string"),
+    "time": (
+        lambda p: table(p / "z.parquet", y=[1.0], a=pa.array([0], pa.timestamp("s"))),
+        "timestamp",
+    ),
+    "text in csv": (lambda p: text(p / "z.csv", "y,c,a\n1,2,3\n1,2,x\n"), "'a'.*'x' at row 1"),
+    "time in csv": (lambda p: text(p / "z.csv", "y,a\n1,2020-01-01\n"), "'a'.*'2020-01-01' at row"),
+}
+
+
+@pytest.mark.parametrize("name", list(NOT_NUMERIC))
+def test_column_that_is_not_numeric(tmp_path, name):
+    make, message = NOT_NUMERIC[name]
+    with pytest.raises(InputTypeError, match=message):
+        Files(make(tmp_path), parse("y ~ a"))
+
+
+def test_every_file_is_checked_first(tmp_path):
+    table(tmp_path / "0.parquet", y=[1.0], a=[1.0])
+    table(tmp_path / "1.parquet", y=[1.0])
+    with pytest.raises(InputError, match=r"1.parquet has no column 'a'"):
+        Files(tmp_path, parse("y ~ a"))
+    table(tmp_path / "1.parquet", y=[1.0], a=["x"])
+    with pytest.raises(InputTypeError, match=r"1.parquet: column 'a'"):
+        Files(tmp_path, parse("y ~ a"))
+    text(tmp_path / "0.csv", "y,a\n1,2\n"), text(tmp_path / "1.csv", "y,a\n1,x\n")
+    with pytest.raises(InputTypeError, match=r"1.csv: column 'a'"):
+        Files(str(tmp_path / "*.csv"), parse("y ~ a"))
+
+
+def test_duplicate_columns_in_parquet(tmp_path):
+    pq.write_table(pa.table([[1.0], [2.0], [3.0]], names=["y", "a", "a"]), tmp_path / "z.parquet")
+    with pytest.raises(InputError, match="two columns 'a'"):
+        Files(tmp_path, parse("y ~ a"))
+    assert gather(Files(tmp_path, parse("y ~ 1")).blocks())[1] == [1.0]
+
+
+def test_some_files_may_have_no_rows(tmp_path):
+    text(tmp_path / "0.csv", "y,a\n"), text(tmp_path / "1.csv", "y,a\n1,2\n")
+    assert len(gather(Files(tmp_path, parse("y ~ a")).blocks())[1]) == 1
+
+
+@pytest.mark.parametrize("line", ["1,x", "1"])
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_csv_that_changes_late(tmp_path, line, suffix):
+    path, good = tmp_path / f"late{suffix}", "1.25,2\n" * 200_000
+    content = f"y,a\n{good}{line}\n{good}".encode()
+    path.write_bytes(gzip.compress(content, 1) if suffix == ".csv.gz" else content)
+    source = Files(path, parse("y ~ a"))
+    with pytest.raises((InputError, InputTypeError), match=r"late.csv.*row 200000"):
+        list(source.blocks())
+
+
+def test_truncated_files(frame, tmp_path):
+    for suffix in (".parquet", ".csv.gz"):
+        write(tmp_path, frame, suffix, files=1)
+        path = tmp_path / f"part-0{suffix}"
+        path.write_bytes(path.read_bytes()[:-2000])
+        with pytest.raises(InputError, match=f"part-0{suffix} cannot be read"):
+            list(Files(path, TERMS).blocks())
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_bit_flip_with_checksums(frame, tmp_path, seed):
+    for k in range(3):
+        path = tmp_path / f"part-{k}.parquet"
+        pq.write_table(pa.table({"y": frame["y"], "a": frame["a"]}), path, write_page_checksum=True)
+    damaged = bytearray((tmp_path / "part-1.parquet").read_bytes())
+    damaged[1000] ^= 1
+    (tmp_path / "part-1.parquet").write_bytes(damaged)
+    source = Files(tmp_path, parse("y ~ a"))
+    with pytest.raises(InputError, match=r"part-1.parquet cannot be read"):
+        list(source.blocks(None if seed is None else np.random.default_rng(seed)))
+
+
+def test_row_groups_that_exceed_memory(frame, tmp_path):
+    write(tmp_path, frame, files=2, group=500)
+    fits = 16 * 4 * 500
+    Files(tmp_path, TERMS, memory=fits)
+    with pytest.warns(MemoryWarning, match=r"row group of 500 rows.*row_group_size=499") as caught:
+        Files(tmp_path, TERMS, memory=fits - 1)
+    assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_expand(tmp_path, monkeypatch):
+    names = ["b.parquet", "a.pq", "c.csv", "d.CSV.gz", "note.txt", "e[1].csv"]
+    a, b, c, d, e = (tmp_path / names[k] for k in (1, 0, 2, 3, 5))
+    for name in names:
+        (tmp_path / name).touch()
+    assert expand(b) == expand(str(b)) == expand([b, str(b)]) == [b]
+    assert expand([str(tmp_path / "*.p*q*"), b]) == [a, b]
+    assert expand(tmp_path / "[cd].*") == [c, d]
+    assert expand(str(e)) == [e]
+    monkeypatch.chdir(tmp_path)
+    assert [str(path) for path in expand("*.pq")] == ["a.pq"]
+    (tmp_path / "only").mkdir(), b.rename(tmp_path / "only" / "b.parquet")
+    text(tmp_path / "only" / "_b.parquet", ""), text(tmp_path / "only" / ".b.csv", "")
+    assert expand("only") == expand(["on*"]) == expand("**/b.parquet")
+    assert [path.name for path in expand("only")] == ["b.parquet"]
+
+
+def test_expand_refuses(tmp_path):
+    text(tmp_path / "a.csv", ""), text(tmp_path / "b.parquet", ""), text(tmp_path / "c.txt", "")
+    (tmp_path / "empty").mkdir()
+    for missing in ("no.csv", "no*.csv"):
+        with pytest.raises(FileNotFoundError, match=r"no.*csv"):
+            expand(tmp_path / missing)
+    cases = {"c.txt": "ends in .parquet", "": "CSV and Parquet", "empty": "no file"}
+    for name, message in cases.items():
+        with pytest.raises(InputError, match=message):
+            expand(tmp_path / name)
+    with pytest.raises(InputError, match="no file"):
+        expand([])
+    for wrong in (5, [None], b"a.csv"):
+        with pytest.raises(InputTypeError, match="a path"):
+            expand(wrong)
+
+
+def test_relative_paths_outlive_a_change_of_directory(frame, tmp_path, monkeypatch):
+    write(tmp_path, frame)
+    monkeypatch.chdir(tmp_path)
+    source = Files("*.parquet", TERMS)
+    monkeypatch.chdir("/")
+    assert len(gather(source.blocks())[1]) == N
+
+
+@pytest.mark.parametrize("block", [1, 64, 300, 1000, 4096])
+def test_frame(frame, block):
+    source = Frame(frame, TERMS, block=block)
+    for got, wanted in zip(gather(source.blocks()), expected(frame), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert source.count == N and source.names == NAMES and not source.ordered
+    assert source.place(17) == "row 17"
+
+
+def test_frame_in_random_order(frame):
+    source = Frame(frame, TERMS, block=128)
+    X, y = gather(source.blocks(np.random.default_rng(1)))
+    np.testing.assert_array_equal(X, expected(frame)[0][y.astype(int)])
+    np.testing.assert_array_equal(np.sort(y), expected(frame)[1])
+    assert (y != gather(source.blocks(np.random.default_rng(2)))[1]).any()
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_frame_with_missing_values(frame, backend):
+    frame = frame.convert_dtypes(dtype_backend=backend)
+    frame.loc[7, ["a", "i", "b"]] = pd.NA
+    X, _ = next(Frame(frame, TERMS).blocks())
+    assert X.dtype == np.float64
+    np.testing.assert_array_equal(np.argwhere(np.isnan(X)), [[7, k] for k in range(1, 5)])
+
+
+def test_refused_frame(frame):
+    with pytest.raises(InputError, match="the data frame has no column 'z'; it has y, a, i"):
+        Frame(frame, parse("y ~ z"))
+    with pytest.raises(InputTypeError, match="column 'text' is not numeric"):
+        Frame(frame, parse("y ~ text"))
+    for wrong in (frame["a"] * 1j, frame["b"].astype("category"), frame["a"].astype(object)):
+        with pytest.raises(InputTypeError, match="column 'a'"):
+            Frame(frame.assign(a=wrong), TERMS)
+    with pytest.raises(InputError, match="two columns 'a'"):
+        Frame(pd.concat([frame, frame[["a"]]], axis=1), TERMS)
+    with pytest.raises(InputError, match="no rows"):
+        Frame(frame[:0], TERMS)
