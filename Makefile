@@ -9,9 +9,10 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASG
 TEST_ENV += JAX_COMPILATION_CACHE_DIR=.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit coverage clean
 
 demo: $(STAMP)
+	$(BIN)/masgrad fit
 	$(BIN)/masgrad paper logistic --out demo
 
 test: lint
@@ -36,6 +37,12 @@ bench-theory: $(STAMP)
 
 bench-experiments: $(STAMP)
 	$(BIN)/python benchmarks/experiments.py
+
+bench-fit: $(STAMP)
+	$(BIN)/python benchmarks/fit.py
+
+coverage: $(STAMP)
+	$(BIN)/python benchmarks/coverage.py
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

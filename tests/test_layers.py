@@ -15,6 +15,7 @@ LAYERS = [
     ["kernels"],
     ["chains"],
     ["theory", "inference"],
+    ["examples", "fitting"],
     ["plots", "planner"],
     ["paper"],
     ["cli"],

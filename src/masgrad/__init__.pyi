@@ -14,6 +14,11 @@ from masgrad.covariance.self_normalised import SelfNormalised as SelfNormalised
 from masgrad.covariance.self_normalised import consistent_root as consistent_root
 from masgrad.covariance.self_normalised import self_normalised as self_normalised
 from masgrad.data.simulate import Simulator as Simulator
+from masgrad.data.source import Stream as Stream
+from masgrad.fitting.door import fit as fit
+from masgrad.fitting.door import glm as glm
+from masgrad.fitting.result import Result as Result
+from masgrad.fitting.storage import load as load
 from masgrad.inference.iterate import iterate_law as iterate_law
 from masgrad.inference.law import Law as Law
 from masgrad.inference.lyapunov import stationary_law as stationary_law

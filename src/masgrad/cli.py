@@ -75,6 +75,44 @@ def paper(
 
 
 @app.command(
+    epilog="Examples: masgrad fit 'part-*.parquet' --formula 'y ~ a + b' --family binomial; "
+    "masgrad fit (a bundled example)"
+)
+def fit(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Parquet or CSV files, globs or a directory; a bundled example if none."
+        ),
+    ] = None,
+    formula: Annotated[
+        str | None, typer.Option(help="Such as 'y ~ a + b + a:b'; numeric columns and products.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(help="gaussian (unless told), binomial or poisson.")
+    ] = None,
+    passes: Annotated[
+        str, typer.Option(help="auto, converge, or the most reads of the data; 1 reads once.")
+    ] = "auto",
+    cov_type: Annotated[str, typer.Option(help="robust, HC1, HC3 or nonrobust.")] = "robust",
+    method: Annotated[str, typer.Option(help="sandwich or chains.")] = "sandwich",
+    memory: Annotated[str, typer.Option(help="What reading may take.")] = "512MB",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of batches and chains.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+) -> None:
+    """Estimates with confidence intervals, in one or two reads of the data."""
+    if data and formula is None:
+        raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
+    from masgrad.fitting.console import fit_files
+
+    reads = int(passes) if passes.lstrip("-").isdigit() else passes
+    fit_files(
+        data or [], formula, family, save,
+        passes=reads, cov_type=cov_type, method=method, memory=memory, seed=seed,
+    )  # fmt: skip
+
+
+@app.command(
     epilog="Examples: masgrad plan survey.csv --response y --model logistic --epsilon 0.01; "
     "masgrad plan --alpha 0.5 --gamma 2 --gap 1 --dim 4 --v-max 1.5 --epsilon 0.1"
 )

@@ -9,7 +9,7 @@ PATIENCE = 2.0
 class Progress:
     """Counts steps; `show` is True, False, or None for a bar on terminals only."""
 
-    def __init__(self, total: int, show: bool | None = None, label: str = "steps"):
+    def __init__(self, total: int | None, show: bool | None = None, label: str = "steps"):
         self.total, self.label = total, label
         self.show = sys.stderr.isatty() if show is None else show
         self.started = time.perf_counter()

@@ -10,7 +10,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from masgrad.data.source import Stream
 from masgrad.errors import InputError, InputTypeError
+from masgrad.precision import float64
 from masgrad.types import Array, Rows
 
 
@@ -38,6 +40,18 @@ class Simulator(eqx.Module):
         """`n` fresh rows for each chain, leaves of shape (n, K, ...)."""
         rows = self.sample(key, n * chains)
         return jax.tree.map(lambda a: a.reshape(n, chains, *a.shape[1:]), rows)
+
+    def stream(self, rows: int, seed: int = 0, block: int = 1 << 16) -> Stream:
+        """So many fresh rows as a stream that `fit` reads; the same ones whenever it is read."""
+        key = np.asarray(seed, np.uint32)
+        draw = jax.jit(self.sample, static_argnums=1)
+
+        @float64
+        def take(i: int) -> Rows:
+            made = draw(jax.random.fold_in(jax.random.key(key), i), block)
+            return jax.tree.map(lambda a: np.asarray(a)[: rows - i * block], made)
+
+        return Stream(lambda: (take(i) for i in range(-(-rows // block))))
 
     def check(self, n: int = 64) -> Rows:
         """A few rows, once the traced sampler was seen to make `n` of them, fresh for each key."""

@@ -53,7 +53,7 @@ class Arrays(Source):
         self, rows: Rows, names: tuple[str, ...] = (), block: int = BLOCK, real: bool = True
     ):
         self.rows, self.names, self.block, self.real = rows, names, block, real
-        self.count: int = count_rows(rows)
+        self.count: int = count_rows(rows)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
         if rng is None:
@@ -102,9 +102,7 @@ class Stream(Source):
 
     ordered = True
 
-    def __init__(
-        self, start: Callable[[], Iterator[Rows]], again: bool = True, block: int = BLOCK
-    ):
+    def __init__(self, start: Callable[[], Iterator[Rows]], again: bool = True, block: int = BLOCK):
         if not callable(start):
             raise InputTypeError(
                 f"Stream needs a function that returns an iterator of blocks, got {start!r:.80}"
@@ -140,7 +138,8 @@ def ahead(blocks: Iterator[Any], depth: int = 4) -> Iterator[Any]:
     def put(item) -> None:
         while not stopped.is_set():
             try:
-                return waiting.put(item, timeout=0.1)
+                waiting.put(item, timeout=0.1)
+                return
             except queue.Full:
                 continue
 

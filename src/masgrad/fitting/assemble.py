@@ -12,12 +12,12 @@ from masgrad.errors import AccuracyWarning, OrderWarning
 from masgrad.fitting.bootstrap import chain_covariance
 from masgrad.fitting.correcting import Corrected
 from masgrad.fitting.covariance import covariance, is_gaussian, leveraged_meat
-from masgrad.fitting.estimate import TOLERANCE, Sample
+from masgrad.fitting.estimate import Sample
 from masgrad.fitting.frame import Frame
-from masgrad.fitting.identify import unidentified
-from masgrad.fitting.kinks import smooth_or_kernel
+from masgrad.fitting.identify import touched, unidentified
+from masgrad.fitting.kinks import check_kinks
 from masgrad.fitting.problem import Problem
-from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.quadratic import EMPTY, Quadratic
 from masgrad.fitting.result import Reads, Result
 from masgrad.fitting.watch import SURPRISE, Watch
 from masgrad.models.glm import GLM
@@ -39,15 +39,16 @@ def assemble(
     began: float,
 ) -> Result:
     """The result of a fit that began at this time."""
-    local, notes = smooth_or_kernel(problem, done.local, sample.rows)
+    local, notes = done.local, list(problem.notes)
+    check_kinks(problem, local, sample.rows)
     fixed = unidentified(problem, local, sample.rows)
-    drift = watch.drift(_raw_meat(problem, local))
+    drift = watch.drift(problem.raw_meat(local))
     C, df = _covariance(problem, options, local, fixed), None
     if options.method == "chains":
         C, df, note = chain_covariance(problem, local, C, options, watch)
         notes = [*notes, note]
     theta, cov, free = _in_theta(problem.frame, local, C, fixed)
-    _warn(done, options, drift, problem)
+    _warn(problem, options, sample, done, drift)
     how = Reads(
         done.reads,
         watch.rows / (time.perf_counter() - began),
@@ -70,7 +71,7 @@ def assemble(
         terms=terms,
         df=df,
         kind=kind(problem.model),
-        notes=tuple([*notes, *_notes(problem, options, local)]),
+        notes=(*notes, *_notes(problem, options, local, drift)),
     )
 
 
@@ -83,54 +84,62 @@ def _covariance(problem: Problem, options: "Options", local: Quadratic, fixed) -
 def _in_theta(
     frame: Frame, local: Quadratic, C: np.ndarray, fixed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """theta, its covariance with inf where it is not identified, and the directions that are not."""
+    """theta, its covariance, and the directions of theta that are not identified.
+
+    The variance of an entry that moves along them is inf; an entry whose column is empty is NaN.
+    """
     theta, cov, free = frame.theta(local.point), frame.cov(C), frame.matrix @ fixed
-    size = np.abs(frame.matrix).max(1, keepdims=True)
-    loose = (np.abs(free) > 1e-6 * size).any(1) if free.size else np.zeros(len(theta), bool)
-    silent = np.diag(local.hessian) == 0
+    loose = touched(frame, fixed) if fixed.size else np.zeros(len(theta), bool)
     cov[loose], cov[:, loose] = np.nan, np.nan
     cov[loose, loose] = np.inf
-    cov[np.ix_(silent, silent)] = np.nan
-    return np.where(silent & loose, np.nan, theta), cov, free
+    diagonal = np.diag(local.hessian)
+    empty = loose & (diagonal <= EMPTY * diagonal.max()) & (np.abs(fixed).max(1, initial=0.0) == 1)
+    cov[empty, empty] = np.nan
+    return np.where(empty, np.nan, theta), cov, free
 
 
-def _raw_meat(problem: Problem, local: Quadratic) -> np.ndarray:
-    """Mean of g g' in the coordinates of the sums over blocks."""
-    if problem.frame.far:
-        return local.meat / local.count
-    back = np.linalg.inv(problem.frame.matrix)
-    return back.T @ local.meat @ back / local.count
-
-
-def _warn(done: Corrected, options: "Options", drift: float, problem: Problem) -> None:
-    if drift > SURPRISE:
-        warnings.warn(
-            f"the rows are not in a random order: the gradient drifts {drift:.0f} standard deviations "
-            "more than it would. Reads that correct make up for it, a single read may not: shuffle "
-            "the rows, or read twice",
+def _warn(
+    problem: Problem, options: "Options", sample: Sample, done: Corrected, drift: float
+) -> None:
+    plan = options.plan
+    if done.tension > SURPRISE:
+        _say(
             OrderWarning,
-            stacklevel=5,
+            f"the first rows pull {done.tension:.0f} standard deviations away from the estimate: "
+            "the rows are not in a random order, on which a single read relies, or the responses are "
+            "separated; shuffle the rows, or let them be read twice",
         )
-    if options.plan.passes in ("auto", "converge") and done.remainder > 10 * options.plan.tolerance:
-        if problem.source.again:
-            said = "the reads ended before they converged"
-        else:
-            said = "rows were read once"
-        if problem.source.again or done.remainder > 0.3:
-            warnings.warn(
-                f"{said}: the estimate may be {done.remainder:.2g} standard errors from the optimum "
-                "of these rows",
-                AccuracyWarning,
-                stacklevel=5,
-            )
+    elif drift > SURPRISE and not sample.whole:
+        _say(
+            OrderWarning,
+            f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
+            "more than they would; correcting reads make up for that. If neighbouring rows belong "
+            "together, such as repeated measurements, intervals for independent rows are too short",
+        )
+    unfinished = plan.passes in ("auto", "converge") and done.remainder > 10 * plan.tolerance
+    if unfinished and (problem.source.again or done.remainder > 0.3):
+        _say(
+            AccuracyWarning,
+            f"after {done.reads} reads the estimate may still be {done.remainder:.2g} standard "
+            "errors from the optimum of these rows",
+        )
 
 
-def _notes(problem: Problem, options: "Options", local: Quadratic) -> list[str]:
+def _say(category: type[Warning], message: str) -> None:
+    warnings.warn(message, category, stacklevel=7)
+
+
+def _notes(problem: Problem, options: "Options", local: Quadratic, drift: float) -> list[str]:
     notes = []
     per = local.count / len(local.point)
     if per < 30 and options.cov_type in ("robust", "HC0") and options.method == "sandwich":
         notes.append(
-            f"{per:.0f} rows for each parameter: HC0 errors are too small then; cov_type='HC3' helps."
+            f"{per:.0f} rows for each parameter: HC0 errors are too small; try cov_type='HC3'."
+        )
+    if drift > SURPRISE:
+        notes.append(
+            f"Neighbouring rows are alike (gradients drift {drift:.0f} standard deviations more "
+            "than in a random order):\nif they are repeated measurements, these intervals are too short."
         )
     if isinstance(problem.model, GaussianMixture | ReluNetwork):
         notes.append(

@@ -3,11 +3,12 @@
     phi' = phi - eta V^-1 g_batch,     eta = 1/gamma,     average of phi over the read
 
 V is a running one, of batches that came before, never of the batch it multiplies: V of the same
-batch would shift the equation that is solved. Later iterates weigh more, so that the average forgets
-the sample it started from. What bias a constant step leaves, the correcting read removes.
+batch would shift the equation that is solved. Later iterates weigh more, so that the average
+forgets the sample it started from. What bias a constant step leaves, the correcting read removes.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -67,5 +68,5 @@ def batches(blocks: Iterator[Rows], size: int) -> Iterator[Rows]:
     for rows in blocks:
         pieces = max(1, round(count_rows(rows) / size))
         cuts = np.linspace(0, count_rows(rows), pieces + 1).astype(int)
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        for a, b in pairwise(cuts):
             yield pick(lambda leaf, a=a, b=b: leaf[a:b], rows)

@@ -19,6 +19,7 @@ from masgrad.data.arrays import blocks, count_rows
 from masgrad.fitting.identify import separated
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
+from masgrad.models.families import Gaussian
 from masgrad.types import Rows
 
 GROUPS = 8
@@ -38,39 +39,79 @@ class Corrected:
         reads: how many reads were spent.
         correction: size of the last step, in standard errors of the worst contrast.
         remainder: predicted distance from the optimum that is left, in the same unit.
+        tension: standard deviations by which the kept rows pull away from the estimate more than
+            rows like the others would.
     """
 
     local: Quadratic
     reads: int
     correction: float
     remainder: float
+    tension: float = 0.0
 
 
 Read = Callable[[np.ndarray], Quadratic]
 
 
 def correct(
-    problem: Problem, phi: np.ndarray, kept: Rows, tolerance: float, most: int, read: Read
+    problem: Problem,
+    phi: np.ndarray,
+    kept: Rows,
+    tolerance: float,
+    most: int,
+    read: Read,
+    alike: Callable[[Quadratic], bool] = lambda total: True,
 ) -> Corrected:
     """Read and step until the predicted remainder is below the tolerance, at most `most` times.
 
-    Where a step made the gradient grow, the next one starts halfway back. Steps that do not end
-    are looked at for separation, along which they never would.
+    Steps are shortened where they would leave the region in which a quadratic is one. If they do
+    not end, separation is looked for, along which they never would. Where the kept rows are not
+    `alike` the others, they predict nothing, and the step itself must become small.
     """
-    reads, best, back = 0, np.inf, phi
+    reads = 0
     while True:
         parts, reads = with_prior(problem, read(phi)), reads + 1
         total = reduce(Quadratic.merge, parts)
-        step = total.newton()
-        size = total.errors(step)
-        if size > best and reads < most:
-            phi, best = (phi + back) / 2, np.inf
-            continue
-        extra, left = third_order(problem, total, parts, phi + step, kept)
+        whole = total.newton()
+        shorter = damping(problem, whole, kept)
+        step = whole if shorter == 1 else whole * shorter
+        extra, left = np.zeros_like(step), total.errors(step)
+        if alike(total):
+            extra, left = third_order(problem, total, parts, phi + step, kept)
+        full = step is whole and not _far(problem, total, step)
         hopeless = reads % PATIENCE == 0 and separated(problem, total, kept).shape[1] > 0
-        if left <= tolerance or reads >= most or hopeless or _still(phi, step):
-            return Corrected(total.at(phi + step + extra), reads, size, left)
-        back, best, phi = phi, 2 * size, phi + step
+        if (full and left <= tolerance) or reads >= most or hopeless:
+            return Corrected(total.at(phi + step + extra), reads, total.errors(step), left)
+        if full and _still(phi, step):
+            left = left if problem.prior else 0.0
+            return Corrected(total.at(phi + step + extra), reads, total.errors(step), left)
+        phi = phi + step
+
+
+def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
+    """log(1 + d) / d for a step that moves the linear predictor by up to d > 1, else 1.
+
+    The curvature of a logistic or Poisson loss changes by at most a factor e^d over such a step,
+    and the shortened one is safe (generalised self-concordance; Bach 2010).
+    """
+    if problem.family is None or isinstance(problem.family, Gaussian):
+        return 1.0
+    moved = max(np.abs(problem.features(rows) @ step).max() for rows in blocks(kept))
+    return float(np.log1p(moved) / moved) if moved > 1 else 1.0
+
+
+def _far(problem: Problem, total: Quadratic, step: np.ndarray) -> bool:
+    """Whether M and H were taken too far from the estimate to serve there.
+
+    In units of the model's own noise the step is a few standard errors in most directions; one of
+    many times that has passed through rows whose residuals have changed with it.
+    """
+    after = total.at(total.point + step)
+    gaussian = isinstance(problem.family, Gaussian)
+    noise = after.squares / after.count if gaussian else 1.0
+    return bool(step @ total.hessian @ step > 100 * len(step) * noise) and not _still(
+        total.point, step
+    )
 
 
 def with_prior(problem: Problem, *parts: Quadratic) -> list[Quadratic]:

@@ -29,7 +29,7 @@ from masgrad.precision import float64
 
 METHODS = ("sandwich", "chains")
 KEEP = 1 << 15
-"""Rows that are kept: the more, the fewer reads, for what a quadratic misses is measured on them."""
+"""Rows that are kept: the more, the fewer reads, for they show what a quadratic misses."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,30 @@ def fit(
         (array([0.2, 0.4]), array([[0.17, 0.27],
                [0.36, 0.45]]))
     """
-    options = Options(
+    options = options_of(
+        passes, cov_type, method, chains, step_size, start, starts, memory, block_size, threads,
+        seed, progress,
+    )  # fmt: skip
+    source, terms = as_source(model, data, formula, options.memory, options.block)
+    return fit_source(model, source, terms, options)
+
+
+def options_of(
+    passes: Any = "auto",
+    cov_type: str = "robust",
+    method: str = "sandwich",
+    chains: int = 20,
+    step_size: float = 1.0,
+    start: Any = None,
+    starts: int = 10,
+    memory: str | int = "512MB",
+    block_size: int = BLOCK,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Options:
+    """The keywords of `fit`, checked."""
+    return Options(
         Plan(_passes(passes), as_size("step_size", step_size), _whole("seed", seed, 0)),
         cov_type,
         _method(method),
@@ -111,8 +134,6 @@ def fit(
         cores() if threads is None else _whole("threads", threads, 1),
         progress,
     )
-    source, terms = as_source(model, data, formula, options.memory, options.block)
-    return fit_source(model, source, terms, options)
 
 
 @float64

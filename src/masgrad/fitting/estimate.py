@@ -8,7 +8,7 @@ All rows kept: the warm-up and corrections, to rounding. Rows that can be read o
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -21,8 +21,7 @@ from masgrad.fitting.correcting import Corrected, correct
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.single import single_read, stretches_of_array, stretches_of_blocks
-from masgrad.fitting.warmup import warm_up
-from masgrad.fitting.watch import Watch
+from masgrad.fitting.watch import SURPRISE, Watch
 from masgrad.types import Rows
 
 TOLERANCE = 1e-3
@@ -86,7 +85,7 @@ def _small(problem, plan, sample, start, watch) -> Corrected:
         return problem.read_blocks(phi, Arrays(sample.rows).blocks(), watch)
 
     done = correct(problem, start.point, sample.rows, ROUNDING, MOST_READS, read)
-    return Corrected(done.local, 1, done.correction, done.remainder)
+    return replace(done, reads=1)
 
 
 def _once(problem, sample, start, watch) -> Corrected:
@@ -109,8 +108,12 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         watch.restart()
         return problem.read(phi, watch)
 
-    done = correct(problem, phi, sample.rows, plan.tolerance, max(1, plan.most - 1), read)
-    return Corrected(done.local, done.reads + 1, done.correction, done.remainder)
+    def alike(total: Quadratic) -> bool:
+        return watch.drift(problem.raw_meat(total)) < SURPRISE
+
+    most = max(1, plan.most - 1)
+    done = correct(problem, phi, sample.rows, plan.tolerance, most, read, alike)
+    return replace(done, reads=done.reads + 1)
 
 
 def _better(problem: Problem, rows: Rows, phi: np.ndarray, start: np.ndarray) -> np.ndarray:

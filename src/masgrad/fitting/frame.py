@@ -77,8 +77,9 @@ def of_scale(scale: np.ndarray) -> Frame:
 
 def of_design(X: np.ndarray) -> Frame:
     """The frame of a design matrix, from some of its rows."""
-    centre = X.mean(0)
-    spread = np.sqrt(np.square(X - centre).mean(0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = X.mean(0)
+        spread = np.sqrt(np.square(X - centre).mean(0))
     still = spread <= 1e-14 * np.abs(centre)
     constants = np.flatnonzero(still & (centre != 0))
     size = np.where(centre != 0, np.abs(centre), 1.0)

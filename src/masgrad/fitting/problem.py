@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from masgrad.data.arrays import count_rows
+from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
@@ -33,7 +33,14 @@ THREAD_ROWS = 50_000
 class Problem:
     """What is minimised: the mean loss of a model over a source, as a function of phi.
 
-    `prior` is the local model of rows that were read earlier, by another fit. `span` is the range of the responses seen so far, for the checks that need all of them.
+    Args:
+        model: the loss.
+        source: the rows.
+        frame: the coordinates phi.
+        threads: that sum over arrays.
+        prior: the local model of rows that an earlier fit has read.
+        notes: what the result should say.
+        span: the range of the responses seen so far, for checks that need all of them.
     """
 
     model: Model
@@ -41,6 +48,7 @@ class Problem:
     frame: Frame
     threads: int = 1
     prior: Quadratic | None = None
+    notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
 
     def __post_init__(self):
@@ -57,12 +65,15 @@ class Problem:
         return self._finish(self._raw_sums(self._argument(phi), rows, hessian, meat))
 
     def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
-        return self.model.row_losses(self._argument(phi), self._framed(rows))
+        """The loss of every row of a sample."""
+        at = self._argument(phi)
+        parts = [self.model.row_losses(at, self._framed(block)) for block in blocks(rows)]
+        return np.concatenate(parts)
 
     def missed(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum over rows of the gradient that their quadratic at phi misses a step away."""
         total = np.zeros_like(phi)
-        for block in Arrays(rows, real=False).blocks():
+        for block in blocks(rows):
             total += self.model.missed_gradient(
                 self._argument(phi), self._argument(step), self._framed(block)
             )
@@ -75,7 +86,7 @@ class Problem:
 
     def quadratic(self, phi: np.ndarray, rows: Rows) -> Quadratic:
         """The local model of rows in memory."""
-        return self.read_blocks(phi, Arrays(rows).blocks())
+        return self.read_blocks(phi, blocks(rows))
 
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
@@ -83,7 +94,9 @@ class Problem:
             return self.read_slices(phi, range(0, self.source.count, self.source.block), watch)
         return self.read_blocks(phi, self.source.blocks(), watch)
 
-    def read_slices(self, phi: np.ndarray, starts: Sequence[int], watch=None) -> Quadratic:
+    def read_slices(
+        self, phi: np.ndarray, starts: Sequence[int] | np.ndarray, watch=None
+    ) -> Quadratic:
         """The local model of the blocks of an array that begin at these rows."""
         source = self.source
         assert isinstance(source, Arrays)
@@ -96,10 +109,10 @@ class Problem:
             parts = list(pool.map(lambda lane: self.read_blocks(phi, lane, watch), lanes))
         return reduce(Quadratic.merge, parts)
 
-    def read_blocks(self, phi: np.ndarray, blocks: Iterable[Rows], watch=None) -> Quadratic:
+    def read_blocks(self, phi: np.ndarray, parts: Iterable[Rows], watch=None) -> Quadratic:
         """The local model of these blocks at phi."""
         at, total, count = self._argument(phi), None, 0
-        for rows in blocks:
+        for rows in parts:
             sums = self._raw_sums(at, rows, True, True)
             total = sums if total is None else add(total, sums)
             count += count_rows(rows)
@@ -108,6 +121,13 @@ class Problem:
         if total is None:
             raise InputError("the data hold no rows; at least one observation is needed")
         return Quadratic.of(count, phi, self._finish(total))
+
+    def raw_meat(self, total: Quadratic) -> np.ndarray:
+        """Mean of g g' in the coordinates in which blocks are summed."""
+        if self.frame.far:
+            return total.meat / total.count
+        back = np.linalg.inv(self.frame.matrix)
+        return back.T @ total.meat @ back / total.count
 
     def _argument(self, phi: np.ndarray) -> np.ndarray:
         return phi if self.frame.far else self.frame.theta(phi)
@@ -121,7 +141,7 @@ class Problem:
     def _raw_sums(self, at: np.ndarray, rows: Rows, hessian: bool, meat: bool) -> RowSums:
         framed = self._framed(rows)
         if self.family is not None:
-            sums = linear_sums(self.family, *framed, at, hessian, meat)
+            sums = linear_sums(self.family, framed[0], framed[1], at, hessian, meat)
         else:
             sums = self.model.row_sums(at, framed, hessian, meat)
         self._check(rows, sums)
@@ -129,7 +149,9 @@ class Problem:
 
     def _check(self, rows: Rows, sums: RowSums) -> None:
         """A cheap look at a block; what is wrong with it is found by a slower one."""
-        fine = np.isfinite(sums.gradient.sum())
+        fine = np.isfinite(sums.gradient.sum()) and np.isfinite(sums.squares)
+        fine = fine and (sums.hessian is None or np.isfinite(sums.hessian.sum()))
+        fine = fine and (sums.meat is None or np.isfinite(sums.meat.sum()))
         if self.family is not None:
             low, high = float(rows[1].min()), float(rows[1].max())
             fine = fine and low >= self.family.lowest and high <= self.family.highest
@@ -140,7 +162,10 @@ class Problem:
 
 def add(a: RowSums, b: RowSums) -> RowSums:
     """Sums over two blocks at one point, both with all parts."""
-    return RowSums(*(x + y for x, y in zip(a, b, strict=True)))
+    assert a.hessian is not None and a.meat is not None
+    return RowSums(
+        a.gradient + b.gradient, a.hessian + b.hessian, a.meat + b.meat, a.squares + b.squares
+    )
 
 
 class BadBlock(Exception):

@@ -19,6 +19,10 @@ SINGULAR = 1e-11
 """An eigenvalue of the scaled H up to this is 0 to rounding."""
 
 
+EMPTY = 1e-13
+"""Share of the largest diagonal entry of H up to which another is 0 to rounding."""
+
+
 class NotConvex(InputError):
     """H has a negative direction where a Newton-like step was asked for."""
 
@@ -63,16 +67,23 @@ class Quadratic:
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Size of each column, eigenvalues and vectors of H with its diagonal scaled to 1."""
+        """Size of each column, eigenvalues and vectors of H with its diagonal scaled to 1.
+
+        A column that is empty to rounding is left at 0: scaled up it would be noise.
+        """
         diagonal = np.abs(np.diag(self.hessian))
-        size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        return size, *np.linalg.eigh(self.hessian / np.outer(size, size))
+        alive = diagonal > EMPTY * diagonal.max()
+        size = np.sqrt(np.where(alive, diagonal, 1.0))
+        scaled = np.where(np.outer(alive, alive), self.hessian / np.outer(size, size), 0.0)
+        values, vectors = np.linalg.eigh(scaled)
+        return size, values, vectors
 
     @property
     def condition(self) -> float:
         """Largest over smallest eigenvalue of the scaled H, where it does not vanish."""
         values = self.spectrum[1]
-        return float(values[-1] / values[values > SINGULAR][0])
+        values = values[values > SINGULAR]
+        return float(values[-1] / values[0]) if len(values) else np.inf
 
     @property
     def null(self) -> np.ndarray:

@@ -17,6 +17,7 @@ from masgrad.data.formulas import Terms
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.sources import designs
 from masgrad.inference.law import Law
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -168,8 +169,10 @@ class Result:
             raise InputTypeError("predict takes X alone, not (X, y)")
         theta = np.where(np.isfinite(self.theta), self.theta, 0.0)
         if isinstance(self.model, GLM):
-            X = self._design(data)
-            return self.model.family.mean(X @ theta)
+            mean = self.model.family.mean
+            if self.terms is None:
+                return mean(self._matrix(data) @ theta)
+            return np.concatenate([mean(X @ theta) for X in designs(self.terms, data)])
         if isinstance(self.model, ReluNetwork):
             import jax
 
@@ -179,11 +182,7 @@ class Result:
             f"{type(self.model).__name__} has no mean response to predict; use result.law.push"
         )
 
-    def _design(self, data: Any) -> np.ndarray:
-        if self.terms is not None:
-            from masgrad.fitting.sources import design
-
-            return design(self.terms, data)
+    def _matrix(self, data: Any) -> np.ndarray:
         X = np.asarray(data, np.float64)
         X = X.reshape(len(X), -1) if X.ndim > 2 else X
         if X.ndim != 2 or X.shape[1] != len(self.theta):
@@ -209,6 +208,8 @@ class Result:
         return summary(self)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{t:.4g} +- {s:.2g}" for t, s in zip(self.theta[:6], self._se, strict=False))
+        shown = ", ".join(
+            f"{t:.4g} +- {s:.2g}" for t, s in zip(self.theta[:6], self._se, strict=False)
+        )
         more = ", ..." if len(self.theta) > 6 else ""
         return f"Result({self.kind}, {self.nobs} rows: {shown}{more}; see .summary())"

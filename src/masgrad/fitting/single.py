@@ -35,8 +35,19 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     total = reduce(Quadratic.merge, seen, problem.quadratic(phi, kept))
     phi = total.point + total.newton()
     extra, left = third_order(problem, total, seen, phi, kept)
-    moved = total.errors(phi + extra - start.point)
-    return Corrected(total.at(phi + extra), 1, moved, left)
+    phi = phi + extra
+    tension = _tension(problem.quadratic(phi, kept))
+    return Corrected(total.at(phi), 1, total.errors(phi - start.point), left, tension)
+
+
+def _tension(kept: Quadratic) -> float:
+    """How the kept rows' gradient at the estimate compares with its noise, in its own deviations.
+
+    It is about chi-squared if the kept rows are like the others. They pull away where the order of
+    rows is not random, or where responses are separated and no row is ever content.
+    """
+    free = len(kept.point)
+    return float((kept.errors(kept.solve(kept.gradient)) ** 2 - free) / np.sqrt(2.0 * free))
 
 
 def stretches_of_array(problem: Problem, starts: np.ndarray, watch) -> Stretch:

@@ -1,6 +1,7 @@
 """What `fit` was given, as a source of rows: arrays, tables, files, streams, simulators."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from masgrad.data.arrays import BLOCK, as_regression
 from masgrad.data.formulas import Terms, parse
 from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
-from masgrad.data.tables import Files, Frame
+from masgrad.data.tables import MEMORY, Files, Frame, column_names, expand
 from masgrad.errors import InputError, InputTypeError
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -67,16 +68,33 @@ def _paths(data: Any) -> bool:
 def _table(data: Any, formula: str | None, memory: int, block: int) -> tuple[Source, Terms]:
     if formula is None:
         raise InputError(
-            f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or mg.glm(formula, data)"
+            f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
         )
-    terms = parse(formula)
+    terms = parse(formula, _columns(data) if "." in formula else None)
+    return table_source(data, terms, memory, block), terms
+
+
+def table_source(data: Any, terms: Terms, memory: int, block: int = BLOCK) -> Source:
+    """A data frame or files, seen through the terms of a formula."""
     if isinstance(data, pd.DataFrame):
-        return Frame(data, terms, block=block), terms
+        return Frame(data, terms, block=block)
     if isinstance(data, str | Path) or _paths(data):
-        return Files(data, terms, memory, block=block), terms
+        return Files(data, terms, memory, block=block)
     raise InputTypeError(
         f"a formula needs a pandas DataFrame or files (Parquet, CSV), got {type(data).__name__}"
     )
+
+
+def designs(terms: Terms, data: Any) -> Iterator[np.ndarray]:
+    """X of a table block by block; no response is needed."""
+    return table_source(data, replace(terms, response=None), MEMORY).blocks()
+
+
+def _columns(data: Any) -> list[str]:
+    """Names that a "." in a formula stands for."""
+    if isinstance(data, pd.DataFrame):
+        return [str(name) for name in data.columns]
+    return column_names(expand(data)[0])
 
 
 def _regression(model: GLM, data: Any) -> tuple[Rows, tuple[str, ...]]:

@@ -1,8 +1,8 @@
 """Where a fit begins: units for theta, and the optimum of a first sample.
 
 Linear predictors begin at zero, and their risk is convex. A mixture or a network has many optima:
-from several starts the sample's optima are found, starts that end in one place are one mode, and the
-mode of lowest risk is taken. What follows is about that mode alone. It needs the landscape to be
+from several starts the sample's optima are found, those of one risk are one mode or permutations of
+it, and the lowest is taken. What follows is about that mode alone. It needs the landscape to be
 strongly Morse there: H positive definite at the optimum, which the correcting reads check.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
 from masgrad.fitting.frame import Frame, of_design, of_scale
+from masgrad.fitting.kinks import check_curvature
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.warmup import warm_up
@@ -26,6 +27,9 @@ FEW = 1024
 
 WARM = 8192
 """Rows of the first descent; its end is a good start for more of them."""
+
+TIE = 1e-4
+"""Risks that differ by less, relative to their range, are those of one mode or its permutations."""
 
 PATIENT = 300
 """Steps of a warm-up where the loss need not be convex."""
@@ -55,6 +59,8 @@ def best_start(
     else:
         phi = np.zeros(model.dim(rows))
     steps, most = (8, 40) if problem.linear else (20, PATIENT)
+    if not problem.linear:
+        check_curvature(problem.quadratic(phi, head(rows, FEW)))
     first = warm_up(problem, head(rows, WARM), phi, steps, most)
     return first if count_rows(rows) <= WARM else warm_up(problem, rows, first.point, 0, most)
 
@@ -64,18 +70,24 @@ def head(rows: Rows, size: int) -> Rows:
 
 
 def lowest(problem: Problem, rows: Rows, starts: int, rng: np.random.Generator) -> np.ndarray:
-    """The start whose descent on a few rows ends lowest, after that descent."""
+    """Where the descents on a few rows end lowest; a note says how many ended elsewhere."""
     few = head(rows, FEW)
     ends = []
     for _ in range(starts):
         theta = random_start(problem.model, few, rng)
         end = warm_up(problem, few, problem.frame.phi(theta), steps=20, most=60)
         ends.append((problem.losses(end.point, few).mean(), problem.frame.theta(end.point)))
+    risks = np.array([risk for risk, _ in ends])
+    same = int((risks <= risks.min() + TIE * (np.abs(risks.min()) + np.ptp(risks))).sum())
+    problem.notes.append(
+        f"{same} of {starts} starts ended at this risk ({count_rows(few)} rows), the others higher."
+    )
     return min(ends, key=lambda end: end[0])[1]
 
 
 def random_start(model: Model, rows: Rows, rng: np.random.Generator) -> np.ndarray:
-    """Means at rows of the data; weights N(0, 1/inputs)."""
+    """Means at rows of the data; weights N(0, 1)."""
     if isinstance(model, GaussianMixture):
-        return np.sort(rng.choice(rows, model.components, replace=count_rows(rows) < model.components))
+        few = count_rows(rows) < model.components
+        return np.sort(rng.choice(rows, model.components, replace=few))
     return rng.normal(size=model.dim(rows))

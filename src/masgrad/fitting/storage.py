@@ -1,6 +1,6 @@
 """Results on disk: JSON with a checksum, written whole or not at all.
 
-Arrays are base64 of little-endian float64, so that what is loaded is what was saved to the last bit.
+Arrays are base64 of little-endian float64: what is loaded is what was saved, to the last bit.
 No code is stored: a loss of the user's own is given again to `load`.
 """
 
@@ -116,7 +116,11 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    return {k: _pack(v) if isinstance(v, np.ndarray) else v for k, v in vars(record).items() if k != "spectrum"}
+    return {
+        k: _pack(v) if isinstance(v, np.ndarray) else v
+        for k, v in vars(record).items()
+        if k != "spectrum"
+    }
 
 
 def _values(fields: dict[str, Any]) -> dict[str, Any]:

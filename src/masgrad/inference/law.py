@@ -83,7 +83,9 @@ class Law:
         return f"Law of the {self.target}: {rows}" + (f" ({self.note})" if self.note else "")
 
 
-def _linearised(function: Callable[[Array], Array], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _linearised(
+    function: Callable[[Array], Array], at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """f(at) as a vector and its Jacobian (m, p)."""
     import jax
     import jax.numpy as jnp
