@@ -1,13 +1,13 @@
 """Do 95 % intervals of `mg.fit` hold theta* in 95 of 100 samples?
 
-    python benchmarks/coverage.py                  all studies: benchmarks/coverage.md, docs/coverage.png
-    python benchmarks/coverage.py --only chen      one study; finished cells of others are kept
-    python benchmarks/coverage.py --quick          a few replications, into benchmarks/.coverage/quick
+    python benchmarks/coverage.py                 writes coverage.md here and docs/coverage.png
+    python benchmarks/coverage.py --only chen     one study; finished cells of others are kept
+    python benchmarks/coverage.py --quick         few replications, into benchmarks/.coverage/quick
 
-Rows are X = Z L', Z standard normal, with responses from a law whose theta* is known exactly, or for
-a wrong link to quadrature. All methods of a cell see the same rows. A replication that raises, or
-whose interval is not finite, has not covered. Two worker processes with one thread each; a finished
-cell is a file in benchmarks/.coverage and is not run again unless --fresh.
+Rows are X = Z L', Z standard normal, and responses follow a law whose theta* is known exactly, for
+a wrong link by quadrature. All methods of a cell see the same rows. A replication that raises, or
+whose interval is not finite, has not covered. Two worker processes with one thread each; a
+finished cell is a file in benchmarks/.coverage and is not run again unless --fresh.
 """
 
 import argparse
@@ -20,8 +20,9 @@ import warnings
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,10 +34,7 @@ import masgrad as mg
 
 SEED = 20
 HERE = Path(__file__).resolve().parent
-CELLS = HERE / ".coverage"
 WORKERS, CHUNK, QUICK = 2, 10, 6
-
-# ---- populations: rows with a known theta* ----
 
 MODELS = {"linear": mg.Linear, "logistic": mg.Logistic, "poisson": mg.Poisson}
 MEANS = {"linear": lambda t: t, "logistic": special.expit, "poisson": np.exp}
@@ -45,11 +43,12 @@ LINKS = {
     "cauchit": lambda t, far: 0.5 + np.arctan(t) / np.pi,
     "fading": lambda t, far: special.expit(4 * t / far**2),
 }
+"""P(y = 1) given t = x'beta and far = |z|^2 / p."""
 
 
 @dataclass(frozen=True)
 class Population:
-    """Gaussian rows and a law of the response given t = x'beta and far = |z|^2 / p."""
+    """Gaussian rows, and a law of the response given x'beta and the whitened row z."""
 
     model: str
     law: str
@@ -64,7 +63,10 @@ class Population:
 
     @property
     def S(self) -> np.ndarray:
-        return covariance_of(self.design, len(self.beta))
+        p = len(self.beta)
+        if self.design == "T":
+            return 0.5 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+        return np.eye(p) if self.design == "Id" else 0.8 * np.eye(p) + 0.2
 
     def draw(self, rng: np.random.Generator, N: int) -> tuple[np.ndarray, np.ndarray]:
         Z = rng.standard_normal((N, len(self.beta)))
@@ -72,19 +74,12 @@ class Population:
         return X, respond(rng, self.law, X @ np.array(self.beta), Z)
 
 
-def covariance_of(design: str, p: int) -> np.ndarray:
-    i = np.arange(p)
-    if design == "T":
-        return 0.5 ** np.abs(np.subtract.outer(i, i))
-    return np.eye(p) if design == "Id" else 0.8 * np.eye(p) + 0.2
-
-
 def respond(rng: np.random.Generator, law: str, t: np.ndarray, Z: np.ndarray) -> np.ndarray:
     if law == "normal":
         return t + rng.standard_normal(len(t))
     if law == "negative binomial":  # variance mu + mu^2
         return rng.poisson(np.exp(t) * rng.standard_exponential(len(t))).astype(float)
-    if law == "logit":  # no distance: that is a tenth of the time of 1e5 x 100 rows
+    if law == "logit":  # spares the distances, which take long for 1e5 x 100 rows
         return (rng.random(len(t)) < special.expit(t)).astype(float)
     far = np.square(Z).sum(1) / Z.shape[1]
     if law == "heteroskedastic":
@@ -94,7 +89,7 @@ def respond(rng: np.random.Generator, law: str, t: np.ndarray, Z: np.ndarray) ->
 
 @cache
 def fitted_slope(population: Population) -> float:
-    """c of theta* = c beta: x given (t, far) has a mean along S beta, so E t (y - expit(c t)) = 0.
+    """c of theta* = c beta: given (t, far) the mean of x is along S beta, so E t (y - p(ct)) = 0.
 
     With u = t / s standard normal, p far is u^2 plus a chi-square of p - 1 degrees.
     """
@@ -107,6 +102,7 @@ def fitted_slope(population: Population) -> float:
     return optimize.brentq(lambda c: (du * t * special.expit(c * t)).sum() - right, 1e-3, 20)
 
 
+@cache
 def oracle_length(population: Population, N: int) -> float:
     """Mean length over coordinates by the exact asymptotic covariance of a correct model."""
     S, theta = population.S, population.theta
@@ -126,9 +122,6 @@ def logistic_hessian(S: np.ndarray, theta: np.ndarray) -> np.ndarray:
     w = special.expit(t) * special.expit(-t) * stats.norm.pdf(t, scale=s) * 0.05
     along = np.outer(a, a) / s**2
     return w.sum() * (S - along) + (w * t**2).sum() / s**2 * along
-
-
-# ---- methods: rows to intervals ----
 
 
 class Answer(NamedTuple):
@@ -161,18 +154,16 @@ def fit_blocks(population: Population, X, y) -> list[Answer]:
 
 def fit_updates(population: Population, X, y, pieces: int) -> list[Answer]:
     """Half the rows, and the other half in pieces that are added one after the other."""
-    half = len(X) // 2
-    model = MODELS[population.model]()
-    result = mg.fit(model, (X[:half], y[:half]), threads=1, progress=False)
-    for a, b in zip(
-        np.array_split(X[half:], pieces), np.array_split(y[half:], pieces), strict=True
-    ):
-        result = result.update((a, b), threads=1, progress=False)
+    cuts = np.linspace(len(X) // 2, len(X), pieces + 1).astype(int)
+    old = slice(0, cuts[0])
+    result = mg.fit(MODELS[population.model](), (X[old], y[old]), threads=1, progress=False)
+    for a, b in pairwise(cuts):
+        result = result.update((X[a:b], y[a:b]), threads=1, progress=False)
     return [answer(result, population.theta)]
 
 
 def sgd(population: Population, X, y, constants, power: float, batch: int) -> list[Answer]:
-    """Averaged SGD from zero, one read, steps c t^-power for each c; plug-in sandwich at the average.
+    """Averaged SGD from zero in one read, steps c t^-power for each c, the sandwich at its average.
 
     The first tenth of the steps is left out of the average, and of the rows that count for it.
     """
@@ -185,18 +176,18 @@ def sgd(population: Population, X, y, constants, power: float, batch: int) -> li
             x, z = X[t * batch : (t + 1) * batch], y[t * batch : (t + 1) * batch, None]
             at = at - c * (t + 1) ** -power * (x.T @ (mean(x @ at) - z)) / batch
             total += at if t >= skip else 0.0
-        inflate = steps / (steps - skip)
-        return [plug_in(population, X, y, a, inflate) for a in (total / (steps - skip)).T]
+        averages = total.T / (steps - skip)
+        return [plug_in(population, X, y, a, steps / (steps - skip)) for a in averages]
 
 
 def plug_in(population: Population, X, y, at: np.ndarray, inflate: float) -> Answer:
     fitted = MEANS[population.model](X @ at)
     curvature = fitted * (1 - fitted) if population.model == "logistic" else fitted
     G = X * (fitted - y)[:, None]
+    away = at - population.theta
     try:
         B = np.linalg.inv((X * curvature[:, None]).T @ X)
         C = inflate * B @ (G.T @ G) @ B
-        away = at - population.theta
         pvalue = stats.chi2.sf(away @ np.linalg.solve(C, away), len(at))
     except np.linalg.LinAlgError:
         return Answer(at * np.nan, at * np.nan, np.nan)
@@ -205,45 +196,35 @@ def plug_in(population: Population, X, y, at: np.ndarray, inflate: float) -> Ans
 
 
 class Method(NamedTuple):
-    """Labels, and a function of (population, X, y) to one answer for each."""
+    """A function of (population, X, y) to an answer for each of its labels."""
 
-    labels: tuple[str, ...]
     run: Callable[..., list[Answer]]
+    labels: tuple[str, ...]
 
 
 STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CONSTANT = (0.05, 0.1, 0.2)
-
-
-def label_step(kind: str, c: float) -> str:
-    return f"{kind} {c:g}"
-
-
+BY_STEP, DECAYING, CONSTANTS = (
+    tuple(f"{kind} {c:g}" for c in values)
+    for kind, values in (("step", STEPS), ("decaying", STEPS), ("constant", CONSTANT))
+)
 METHODS = {
-    "default": Method(("default",), fit),
-    "nonrobust": Method(("nonrobust",), partial(fit, cov_type="nonrobust")),
-    "HC1": Method(("HC1",), partial(fit, cov_type="HC1")),
-    "HC3": Method(("HC3",), partial(fit, cov_type="HC3")),
-    "passes=1": Method(("passes=1",), partial(fit, passes=1)),
-    "blocks": Method(("blocks",), fit_blocks),
-    "update": Method(("update",), partial(fit_updates, pieces=1)),
-    "updates": Method(("updates",), partial(fit_updates, pieces=10)),
-    "chains": Method(("chains",), partial(fit, method="chains", chains=20)),
-    "constant": Method(
-        tuple(label_step("constant", c) for c in CONSTANT),
-        partial(sgd, constants=CONSTANT, power=0.0, batch=50),
-    ),
-    "decaying": Method(
-        tuple(label_step("decaying", c) for c in STEPS),
-        partial(sgd, constants=STEPS, power=0.505, batch=10),
-    ),
-    **{
-        label_step("step", c): Method((label_step("step", c),), partial(fit, step_size=c))
-        for c in STEPS
-    },
+    "default": Method(fit, ("default",)),
+    "nonrobust": Method(partial(fit, cov_type="nonrobust"), ("nonrobust",)),
+    "HC1": Method(partial(fit, cov_type="HC1"), ("HC1",)),
+    "HC3": Method(partial(fit, cov_type="HC3"), ("HC3",)),
+    "passes=1": Method(partial(fit, passes=1), ("passes=1",)),
+    "blocks": Method(fit_blocks, ("blocks",)),
+    "update": Method(partial(fit_updates, pieces=1), ("update",)),
+    "updates": Method(partial(fit_updates, pieces=10), ("updates",)),
+    "chains": Method(partial(fit, method="chains", chains=20), ("chains",)),
+    "constant": Method(partial(sgd, constants=CONSTANT, power=0.0, batch=50), CONSTANTS),
+    "decaying": Method(partial(sgd, constants=STEPS, power=0.505, batch=10), DECAYING),
 }
-
-# ---- cells: a population, numbers of rows, methods ----
+METHODS |= {
+    label: Method(partial(fit, step_size=c), (label,))
+    for label, c in zip(BY_STEP, STEPS, strict=True)
+}
 
 
 @dataclass(frozen=True)
@@ -256,10 +237,10 @@ class Cell:
     rows: tuple[int, ...]
     methods: tuple[str, ...] = ("default",)
     more: int = 1
-    file: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file", f"{self.study} {self.name}".replace(" ", "-"))
+    @property
+    def file(self) -> str:
+        return f"{self.study} {self.name}".replace(" ", "-")
 
     @property
     def labels(self) -> list[str]:
@@ -290,10 +271,9 @@ PUBLISHED = {  # plug-in coverage, length; batch means coverage, length; N = 1e5
 }
 
 
-def chen(name: str) -> Cell:
+def chen(name: str) -> Population:
     model, design, p = name.split()
-    law = "normal" if model == "linear" else "logit"
-    return Cell("chen", name, Population(model, law, design, line(int(p))), (10**5,))
+    return Population(model, "normal" if model == "linear" else "logit", design, line(int(p)))
 
 
 WRONG = {
@@ -311,44 +291,36 @@ SMALL = {
 TEN = Population("logistic", "logit", "T", line(10))
 COUNTS = Population("poisson", "negative binomial", "Id", line(5, 0.0, 0.5))
 VARIANTS = {
-    "default": "default, two reads or three",
+    "default": "default",
     "passes=1": "`passes=1` on arrays",
     "blocks": "an iterator of blocks",
     "update": "half the rows, `update` with the other half",
     "updates": "half the rows, ten updates of a twentieth",
     "chains": '`method="chains"`, 20 chains',
 }
-CELLS_OF = {
+FEW, MANY = (100, 200, 500, 1000), (10**4, 10**5, 10**6)
+HC = {"default": "HC0", "HC1": "HC1", "HC3": "HC3"}
+STUDIES = {
     "misspecified": [
         Cell("misspecified", name, population, (5000,), ("default", "nonrobust"), 5)
         for name, population in WRONG.items()
     ],
-    "small": [
-        Cell("small", name, population, (100, 200, 500, 1000), ("default", "HC1", "HC3"), 5)
-        for name, population in SMALL.items()
-    ],
+    "small": [Cell("small", name, p, FEW, tuple(HC), 5) for name, p in SMALL.items()],
     "variants": [Cell("variants", "logistic", TEN, (10**5,), tuple(VARIANTS))],
-    "steps": [
-        Cell(
-            "steps",
-            "logistic",
-            TEN,
-            (10**5,),
-            (*[label_step("step", c) for c in STEPS], "decaying"),
-        )
+    "steps": [Cell("steps", "logistic", TEN, (10**5,), (*BY_STEP, "decaying"))],
+    "bias": [Cell("bias", "poisson", COUNTS, MANY, ("default", "constant"))],
+    "chen": [
+        Cell("chen", name, chen(name), (10**5,))
+        for name in sorted(PUBLISHED, key=lambda name: int(name.split()[2]))
     ],
-    "bias": [Cell("bias", "poisson", COUNTS, (10**4, 10**5, 10**6), ("default", "constant"))],
-    "chen": [chen(name) for name in sorted(PUBLISHED, key=lambda name: int(name.split()[2]))],
 }
-
-# ---- running ----
 
 
 def replicate(cell: Cell, replication: int) -> dict[str, dict | None]:
     """What happened in one replication, by label; None where there is no interval."""
     rng = np.random.default_rng([SEED, zlib.crc32(cell.file.encode()), replication])
     X, y = cell.population.draw(rng, cell.rows[-1])
-    records: dict[str, dict | None] = dict.fromkeys(cell.labels)
+    records: dict[str, dict | None] = {}
     for N in cell.rows:
         for method in (METHODS[name] for name in cell.methods):
             found = attempt(method, cell.population, X[:N], y[:N])
@@ -363,12 +335,12 @@ def attempt(method: Method, population: Population, X, y) -> list[dict | None]:
             answers = method.run(population, X, y)
         except Exception:  # counted: a failure has not covered
             return [None] * len(method.labels)
-    warned = sum(issubclass(w.category, mg.errors.MasgradWarning) for w in caught)
-    return [judge(a, population.theta, warned > 0) for a in answers]
+    warned = any(issubclass(w.category, mg.errors.MasgradWarning) for w in caught)
+    return [judge(a, population.theta, warned) for a in answers]
 
 
 def judge(a: Answer, theta: np.ndarray, warned: bool) -> dict | None:
-    if not (np.isfinite(a.low).all() and np.isfinite(a.high).all() and np.isfinite(a.pvalue)):
+    if not np.isfinite([*a.low, *a.high, a.pvalue]).all():
         return None
     return {
         "inside": ((a.low <= theta) & (theta <= a.high)).tolist(),
@@ -388,14 +360,14 @@ def summary(records: list[dict | None], p: int) -> dict:
     good = [r for r in records if r is not None]
     inside = np.array([[False] * p if r is None else r["inside"] for r in records])
     each = inside.mean(1)
-    average = lambda name: float(np.mean([r[name] for r in good])) if good else None  # noqa: E731
+    average = {name: np.mean([r[name] for r in good] or [np.nan]) for name in ("length", "reads")}
     return {
         "coverage": float(each.mean()),
         "error": float(each.std(ddof=1) / np.sqrt(len(each))),
         "worst": float(inside.mean(0).min()),
-        "length": average("length"),
+        "length": float(average["length"]),
         "joint": sum(r["joint"] for r in good) / len(records),
-        "reads": average("reads"),
+        "reads": float(average["reads"]),
         "failed": len(records) - len(good),
         "warned": sum(r["warned"] for r in good),
         "each": each.round(4).tolist(),
@@ -405,7 +377,7 @@ def summary(records: list[dict | None], p: int) -> dict:
 def run(cell: Cell, replications: int, pool: ProcessPoolExecutor) -> dict:
     began = time.perf_counter()
     cuts = [*range(0, replications, CHUNK), replications]
-    parts = [pool.submit(chunk, cell, a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [pool.submit(chunk, cell, a, b) for a, b in pairwise(cuts)]
     records = [r for part in parts for r in part.result()]
     p = len(cell.population.beta)
     return {
@@ -430,34 +402,38 @@ def load(cell: Cell, folder: Path) -> dict | None:
 
 
 def ready(cell: Cell, replications: int, folder: Path) -> bool:
+    """Whether a cell has been run as it would be now, if perhaps by another version."""
     kept = load(cell, folder)
     if kept is None or (kept["replications"], kept["seed"]) != (replications, SEED):
         return False
-    if set(kept["labels"]) != set(cell.labels):
-        return False
     if kept["source"] != source():
-        print(f"{cell.file}: kept, from another version of the source; --fresh runs it again")
-    return True
+        print(f"{cell.file}: kept, of another version of the source; --fresh runs it again")
+    return set(kept["labels"]) == set(cell.labels)
 
 
 def run_all(studies: list[str], replications: int, fresh: bool, folder: Path) -> None:
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NPROC": "1"}
-    cells = [cell for study in studies for cell in CELLS_OF[study]]
+    cells = [cell for study in studies for cell in STUDIES[study]]
     todo = [c for c in cells if fresh or not ready(c, replications * c.more, folder)]
     with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
         for number, cell in enumerate(todo, 1):
             done = run(cell, replications * cell.more, pool)
             (folder / f"{cell.file}.json").write_text(json.dumps(done))
-            report(f"[{number}/{len(todo)}]", cell, done)
+            print(f"[{number}/{len(todo)}] {cell.file}: {done['seconds']:.0f} s", flush=True)
+            for label, s in done["labels"].items():
+                print(f"    {label}: {percent(s)}, joint {joint(s)}, failed {s['failed']}")
 
 
-def report(count: str, cell: Cell, done: dict) -> None:
-    print(f"{count} {cell.file}: {done['replications']} in {done['seconds']:.0f} s", flush=True)
-    for label, s in done["labels"].items():
-        print(f"    {label}: {percent(s)}, joint {100 * s['joint']:.1f}, failed {s['failed']}")
+Done = dict[str, dict]
+"""The cells of a study, by name."""
 
 
-# ---- tables ----
+def of(done: Done, name: str, label: str, N: int) -> dict:
+    return done[name]["labels"][key(label, N)]
+
+
+def coverages(found: list[dict]) -> list[float]:
+    return [100 * s["coverage"] for s in found]
 
 
 def percent(s: dict) -> str:
@@ -469,150 +445,8 @@ def joint(s: dict) -> str:
     return f"{100 * q:.1f} ± {100 * np.sqrt(q * (1 - q) / len(s['each'])):.1f}"
 
 
-def length(s: dict, digits: int = 4) -> str:
-    return "-" if s["length"] is None else f"{s['length']:.{digits}f}"
-
-
-def span(values, digits: int = 1, factor: float = 100) -> str:
-    low, high = factor * min(values), factor * max(values)
-    return f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def table(head: str, rows: list[list]) -> str:
-    names = head.split(" | ")
-    lines = [names, ["---"] * len(names), *rows]
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in lines) + "\n"
-
-
-def troubles(cells: list[dict]) -> str:
-    found = [s for cell in cells for s in cell["labels"].values()]
-    failed, warned = (sum(s[name] for s in found) for name in ("failed", "warned"))
-    return f"Fits without an interval: {failed}; with a warning: {warned}.\n"
-
-
-Done = dict[str, dict]
-"""Cells of a study that have been run, by name."""
-
-
-def of(done: Done, name: str, label: str, N: int) -> dict:
-    return done[name]["labels"][key(label, N)]
-
-
-def write_chen(done: Done) -> str:
-    names = [name for name in PUBLISHED if name in done]
-    ours = {name: of(done, name, "default", 10**5) for name in names}
-    oracle = {name: oracle_length(chen(name).population, 10**5) for name in names}
-    ratio = {name: ours[name]["length"] / oracle[name] for name in names}
-    rows = []
-    for name in names:
-        plug, plug_length, batch, batch_length = PUBLISHED[name]
-        rows.append([
-            name, percent(ours[name]), f"{100 * ours[name]['length']:.2f}",
-            f"{100 * oracle[name]:.2f}", f"{ratio[name]:.3f}", joint(ours[name]),
-            f"{plug:.2f} / {plug_length:.2f}", f"{batch:.2f} / {batch_length:.2f}",
-        ])  # fmt: skip
-    text = (
-        f"N = 1e5, theta* = linspace(0, 1, d), {replications(done)} replications, coverage averaged "
-        "over coordinates, lengths x 100. Id: independent columns, EC: correlations 0.2, T: "
-        "0.5^|i-j|. Plug-in and batch means are averaged SGD as published (Chen, Lee, Tong and "
-        "Zhang 2020, quoted by Chee et al. 2023), coverage / length.\n\n"
-        f"`mg.fit` covers {span([s['coverage'] for s in ours.values()])} % at "
-        f"{span(ratio.values(), 3, 1)} times the oracle's length; the published plug-in intervals "
-        f"are {span(published_ratio(oracle), 3, 1)} times as long as the oracle's.\n\n"
-    )
-    head = "cell | coverage % | length | oracle | ratio | joint region % | plug-in | batch means"
-    return text + table(head, rows) + "\n" + troubles([done[name] for name in names])
-
-
-def published_ratio(oracle: dict[str, float]) -> list[float]:
-    return [PUBLISHED[name][1] / 100 / value for name, value in oracle.items()]
-
-
-def replications(done: Done) -> str:
-    found = sorted({cell["replications"] for cell in done.values()})
-    return " or ".join(map(str, found))
-
-
-def write_misspecified(done: Done) -> str:
-    names = [name for name in WRONG if name in done]
-    robust, trusting = (
-        {name: of(done, name, label, 5000) for name in names} for label in ("default", "nonrobust")
-    )
-    rows = [
-        [name, kind, percent(s), f"{100 * s['worst']:.1f}", joint(s), length(s)]
-        for name in names
-        for kind, s in (("robust", robust[name]), ("nonrobust", trusting[name]))
-    ]
-    text = (
-        f"N = 5000, p = 5, {replications(done)} replications. The noise of the linear model has "
-        "standard deviation |z|^2 / p, z the whitened row; the true links are Cauchy's, and a "
-        "logit with slope 4 beta p^2 / |z|^4; the counts have variance mu + mu^2.\n\n"
-        f"Robust intervals, the default, cover {span([s['coverage'] for s in robust.values()])} %; "
-        "those that trust the model cover "
-        f"{span([s['coverage'] for s in trusting.values()])} %, at the worst coordinate "
-        f"{span([s['worst'] for s in trusting.values()])} %.\n\n"
-    )
-    head = "population | intervals | coverage % | worst coordinate % | joint region % | length"
-    return text + table(head, rows) + "\n" + troubles([done[name] for name in names])
-
-
-def write_small(done: Done) -> str:
-    kinds = {"default": "HC0", "HC1": "HC1", "HC3": "HC3"}
-    sizes = (100, 200, 500, 1000)
-    rows, found = [], {kind: [] for kind in kinds.values()}
-    for name in (name for name in SMALL if name in done):
-        for N in sizes:
-            cells = [of(done, name, label, N) for label in kinds]
-            rows.append([name, N, *map(percent, cells), *map(joint, cells)])
-            for kind, s in zip(kinds.values(), cells, strict=True):
-                found[kind].append(s["coverage"])
-    said = ", ".join(f"{kind} covers {span(values)} %" for kind, values in found.items())
-    text = (
-        f"p = 5, {replications(done)} replications; the heteroskedastic linear population of above, "
-        f"and a correct logistic one.\n\nOver these sizes {said}.\n\n"
-    )
-    head = "population | N | HC0 % | HC1 % | HC3 % | HC0 joint % | HC1 joint % | HC3 joint %"
-    return text + table(head, rows) + "\n" + troubles(list(done.values()))
-
-
-def write_variants(done: Done) -> str:
-    found = {label: of(done, "logistic", label, 10**5) for label in VARIANTS}
-    rows = [
-        [VARIANTS[label], percent(s), f"{100 * s['worst']:.1f}", joint(s), length(s)]
-        for label, s in found.items()
-    ]
-    text = (
-        f"Logistic, N = 1e5, p = 10, design T, {replications(done)} replications; all on the same "
-        f"rows.\n\nCoverage lies at {span([s['coverage'] for s in found.values()])} %; mean lengths "
-        f"are {span([s['length'] / found['default']['length'] for s in found.values()], 3, 1)} "
-        "times the default's.\n\n"
-    )
-    head = "how | coverage % | worst coordinate % | joint region % | length"
-    return text + table(head, rows) + "\n" + troubles(list(done.values()))
-
-
-def write_bias(done: Done) -> str:
-    sizes = (10**4, 10**5, 10**6)
-    labels = {"default": "`mg.fit`"} | {
-        label_step("constant", c): f"averaged SGD, constant step {c:g}" for c in CONSTANT
-    }
-    rows = []
-    for label, shown in labels.items():
-        found = [of(done, "poisson", label, N) for N in sizes]
-        rows.append([
-            shown, *map(percent, found), difference(found[1], found[0]),
-            difference(found[2], found[0]), sum(s["failed"] for s in found),
-        ])  # fmt: skip
-    text = (
-        f"Poisson fitted to negative binomial counts, p = 5, independent columns, "
-        f"{replications(done)} replications; SGD in batches of 50, one read from zero, the sandwich "
-        "at its average. The three sizes are the first rows of the same samples, and differences of "
-        "coverage are paired.\n\nFrom 1e4 to 1e6 rows the coverage of `mg.fit` changes by "
-        f"{rows[0][5]} points; that of averaged SGD by {rows[1][5]}, {rows[2][5]} and {rows[3][5]}."
-        "\n\n"
-    )
-    head = "method | N = 1e4 | N = 1e5 | N = 1e6 | 1e5 less 1e4 | 1e6 less 1e4 | failed"
-    return text + table(head, rows)
+def span(values, digits: int = 1) -> str:
+    return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
 def gap(a: dict, b: dict) -> tuple[float, float]:
@@ -625,24 +459,149 @@ def difference(a: dict, b: dict) -> str:
     return "{:+.2f} ± {:.2f}".format(*gap(a, b))
 
 
+def table(head: str, rows: list[str]) -> str:
+    rule = "|---" * (head.count(" | ") + 1) + "|"
+    return "\n".join([f"| {head} |", rule, *(f"| {row} |" for row in rows)]) + "\n"
+
+
+def troubles(done: Done) -> str:
+    found = [s for cell in done.values() for s in cell["labels"].values()]
+    failed, warned = (sum(s[name] for s in found) for name in ("failed", "warned"))
+    return f"\nFits without an interval: {failed}; with a warning: {warned}.\n"
+
+
+def times(done: Done) -> str:
+    return " or ".join(str(n) for n in sorted({cell["replications"] for cell in done.values()}))
+
+
+def write_chen(done: Done) -> str:
+    ours = {name: of(done, name, "default", 10**5) for name in PUBLISHED}
+    oracle = {name: oracle_length(chen(name), 10**5) for name in PUBLISHED}
+    ratio = [ours[name]["length"] / oracle[name] for name in PUBLISHED]
+    published = [x[1] / 100 / oracle[name] for name, x in PUBLISHED.items()]
+    text = f"""\
+N = 1e5, theta* = linspace(0, 1, d), {times(done)} replications, coverage averaged over coordinates,
+lengths x 100. Id: independent columns, EC: correlations 0.2, T: 0.5^abs(i-j). Plug-in and batch
+means are averaged SGD as published (Chen, Lee, Tong, Zhang 2020, as quoted by Chee et al. 2023),
+coverage / length. Oracle: the exact asymptotic covariance.
+
+`mg.fit` covers {span(coverages(ours.values()))} % at {span(ratio, 3)} times the oracle's length;
+the published plug-in intervals are {span(published, 3)} times as long as the oracle's.
+
+"""
+    rows = [
+        f"{name} | {percent(s)} | {100 * s['length']:.2f} | {100 * oracle[name]:.2f} | {r:.3f} | "
+        f"{joint(s)} | " + "{:.2f} / {:.2f} | {:.2f} / {:.2f}".format(*PUBLISHED[name])
+        for (name, s), r in zip(ours.items(), ratio, strict=True)
+    ]
+    head = "cell | coverage % | length | oracle | ratio | joint region % | plug-in | batch means"
+    return text + table(head, rows) + troubles(done)
+
+
+def write_misspecified(done: Done) -> str:
+    robust, trusting = (
+        [of(done, name, label, 5000) for name in WRONG] for label in ("default", "nonrobust")
+    )
+    text = f"""\
+N = 5000, p = 5, design T, {times(done)} replications. With z the whitened row: linear noise has the
+standard deviation |z|^2 / p; the true links are Cauchy's, and a logit whose slope is
+4 beta p^2 / |z|^4; the counts have variance mu + mu^2.
+
+Robust intervals, the default, cover {span(coverages(robust))} %; those that trust the model cover
+{span(coverages(trusting))} %, and at their worst coordinate
+{span([100 * s["worst"] for s in trusting])} %.
+
+"""
+    rows = [
+        f"{name} | {kind} | {percent(s)} | {100 * s['worst']:.1f} | {joint(s)} | {s['length']:.4f}"
+        for name, *pair in zip(WRONG, robust, trusting, strict=True)
+        for kind, s in zip(("robust", "nonrobust"), pair, strict=True)
+    ]
+    head = "population | intervals | coverage % | worst coordinate % | joint region % | length"
+    return text + table(head, rows) + troubles(done)
+
+
+def write_small(done: Done) -> str:
+    cells = [(name, N) for name in SMALL for N in FEW]
+    found = {label: [of(done, *cell[:1], label, cell[1]) for cell in cells] for label in HC}
+    said = ", ".join(f"{HC[label]} {span(coverages(s))} %" for label, s in found.items())
+    text = f"""\
+p = 5, {times(done)} replications; the heteroskedastic linear population of above, and a correct
+logistic one. The sizes are the first rows of the same samples.
+
+Over these sizes the intervals cover: {said}.
+
+"""
+    by_cell = zip(*found.values(), strict=True)
+    rows = [
+        " | ".join(map(str, [*cell, *map(percent, s), *map(joint, s)]))
+        for cell, s in zip(cells, by_cell, strict=True)
+    ]
+    head = "population | N | HC0 % | HC1 % | HC3 % | HC0 joint % | HC1 joint % | HC3 joint %"
+    return text + table(head, rows) + troubles(done)
+
+
+def write_variants(done: Done) -> str:
+    found = {label: of(done, "logistic", label, 10**5) for label in VARIANTS}
+    longer = [s["length"] / found["default"]["length"] for s in found.values()]
+    text = f"""\
+Logistic, N = 1e5, p = 10, design T, {times(done)} replications; all on the same rows.
+
+Intervals cover {span(coverages(found.values()))} %, and are {span(longer, 3)} times as long as the
+default's.
+
+"""
+    rows = [
+        f"{VARIANTS[label]} | {percent(s)} | {difference(s, found['default'])} | "
+        f"{100 * s['worst']:.1f} | {joint(s)} | {s['length']:.4f}"
+        for label, s in found.items()
+    ]
+    head = "how | coverage % | less the default's | worst coordinate % | joint region % | length"
+    return text + table(head, rows) + troubles(done)
+
+
+def write_bias(done: Done) -> str:
+    names = ["`mg.fit`", *(f"averaged SGD, constant step {c:g}" for c in CONSTANT)]
+    found = [[of(done, "poisson", x, N) for N in MANY] for x in ("default", *CONSTANTS)]
+    change = [difference(large, small) for small, _, large in found]
+    text = f"""\
+Poisson fitted to negative binomial counts, p = 5, independent columns, {times(done)} replications;
+SGD in batches of 50, one read from zero, the sandwich at its average. The three sizes are the first
+rows of the same samples, and differences of coverage are paired.
+
+From 1e4 to 1e6 rows the coverage of `mg.fit` changes by {change[0]} points; that of averaged SGD by
+{change[1]}, {change[2]} and {change[3]}.
+
+"""
+    rows = [
+        f"{name} | {' | '.join(map(percent, s))} | {difference(s[1], s[0])} | {more} | "
+        f"{sum(x['failed'] for x in s)}"
+        for name, s, more in zip(names, found, change, strict=True)
+    ]
+    head = "method | N = 1e4 | N = 1e5 | N = 1e6 | 1e5 less 1e4 | 1e6 less 1e4 | no interval"
+    return text + table(head, rows)
+
+
 def write_steps(done: Done) -> str:
     ours, other = (
-        [of(done, "logistic", label_step(kind, c), 10**5) for c in STEPS]
-        for kind in ("step", "decaying")
+        [of(done, "logistic", x, 10**5) for x in labels] for labels in (BY_STEP, DECAYING)
     )
+    text = f"""\
+Logistic, N = 1e5, p = 10, design T, {times(done)} replications; all on the same rows.
+`mg.fit(step_size=c)` counts in units of 1/gamma; averaged SGD takes steps c t^-0.505 in batches of
+10, one read from zero, with the sandwich at its average.
+
+Over three decades of c `mg.fit` covers {span(coverages(ours), 2)} %, averaged SGD
+{span(coverages(other), 2)} %.
+
+"""
     rows = [
-        [f"{c:g}", percent(a), length(a), f"{a['reads']:.1f}", percent(b), length(b)]
+        f"{c:g} | {percent(a)} | {a['length']:.4f} | {a['reads']:.1f} | {percent(b)} | "
+        f"{b['length']:.4f}"
         for c, a, b in zip(STEPS, ours, other, strict=True)
     ]
-    text = (
-        f"Logistic, N = 1e5, p = 10, design T, {replications(done)} replications; all on the same "
-        "rows. `mg.fit(step_size=c)` counts in units of 1/gamma; averaged SGD takes steps "
-        "c t^-0.505 in batches of 10, one read from zero, with the sandwich at its average.\n\n"
-        f"Over three decades of c `mg.fit` covers {span([s['coverage'] for s in ours], 2)} %, "
-        f"averaged SGD {span([s['coverage'] for s in other], 2)} %.\n\n"
-    )
     head = "c | `mg.fit` % | length | reads | averaged SGD % | length"
-    return text + table(head, rows) + "\n" + troubles(list(done.values()))
+    return text + table(head, rows) + troubles(done)
 
 
 SECTIONS = {
@@ -653,84 +612,80 @@ SECTIONS = {
     "bias": ("More rows", write_bias),
     "steps": ("The step constant", write_steps),
 }
-HEADER = """# Coverage of 95 % intervals
+HEADER = """\
+# Coverage of 95 % intervals
 
 Last run of `python benchmarks/coverage.py`: how often intervals of `mg.fit` hold theta*, averaged
 over coordinates, and how often the joint Wald region does. After ± is the Monte-Carlo standard
 error. A replication without a finite interval counts as one that does not cover.
+
+![Coverage](../docs/coverage.png)
 """
 
 
 def document(found: dict[str, Done]) -> str:
-    text = HEADER
-    for study, (title, write) in SECTIONS.items():
-        if len(found[study]) == len(CELLS_OF[study]):
-            text += f"\n## {title}\n\n{write(found[study])}"
-    return text + f"\n## Bars\n\n{write_bars(found)}"
+    """All studies that are complete, and the bars that they meet or miss."""
+    sections = [f"## {t}\n\n{write(found[s])}" for s, (t, write) in SECTIONS.items() if s in found]
+    bars = [row for study, bar in BARS.items() if study in found for row in bar(found[study])]
+    bars += joint_bars({s: found[s] for s in ("chen", "misspecified", "variants") if s in found})
+    rows = [f"{bar} | {measured} | {'yes' if met else 'NO'}" for bar, measured, met in bars]
+    return "\n".join([HEADER, *sections, "## Bars\n\n" + table("bar | measured | met", rows)])
 
 
-# ---- bars ----
-
-
-def write_bars(found: dict[str, Done]) -> str:
-    """Each bar with the numbers that meet or miss it."""
-    bars = {"chen": chen_bars, "misspecified": wrong_bars, "bias": bias_bars, "steps": step_bars}
-    bars["variants"] = variant_bars
-    rows = [
-        row
-        for study, bar in bars.items()
-        if len(found[study]) == len(CELLS_OF[study])
-        for row in bar(found[study])
-    ]
-    rows += joint_bars(found)
-    return table("bar | worst | met", [[a, b, "yes" if met else "NO"] for a, b, met in rows])
-
-
-def covers(coverages: list[float]) -> tuple[str, bool]:
-    return f"{span(coverages, 2)} %", 0.94 <= min(coverages) and max(coverages) <= 0.96
+def within(found: list[dict]) -> tuple[str, bool]:
+    values = coverages(found)
+    return f"{span(values, 2)} %", min(values) >= 94 and max(values) <= 96
 
 
 def chen_bars(done: Done) -> list[tuple]:
-    ours = {name: of(done, name, "default", 10**5) for name in done}
-    ratio = [s["length"] / oracle_length(chen(n).population, 10**5) for n, s in ours.items()]
+    ours = {name: of(done, name, "default", 10**5) for name in PUBLISHED}
+    most = max(s["length"] / oracle_length(chen(name), 10**5) for name, s in ours.items())
     return [
-        ("published cells cover 94 to 96 %", *covers([s["coverage"] for s in ours.values()])),
-        ("length at most 1.03 x oracle", f"{max(ratio):.3f}", max(ratio) <= 1.03),
+        ("published cells cover 94 to 96 %", *within(list(ours.values()))),
+        ("their length is at most 1.03 x the oracle's", f"at most {most:.3f}", most <= 1.03),
     ]
 
 
 def wrong_bars(done: Done) -> list[tuple]:
-    robust = [of(done, name, "default", 5000)["coverage"] for name in done]
-    return [("wrong models, robust: 94 to 96 %", *covers(robust))]
+    robust = [of(done, name, "default", 5000) for name in WRONG]
+    return [("wrong models, robust: 94 to 96 %", *within(robust))]
 
 
 def variant_bars(done: Done) -> list[tuple]:
-    found = [of(done, "logistic", label, 10**5)["coverage"] for label in VARIANTS]
-    return [("single reads, updates, chains: 94 to 96 %", *covers(found))]
+    found = [of(done, "logistic", label, 10**5) for label in VARIANTS]
+    return [("single reads, updates, chains: 94 to 96 %", *within(found))]
 
 
 def bias_bars(done: Done) -> list[tuple]:
-    small, middle, large = (of(done, "poisson", "default", N) for N in (10**4, 10**5, 10**6))
-    falls = [gap(middle, small), gap(large, middle), gap(large, small)]
-    worst = min(a / b for a, b in falls)
-    said = f"lowest change {worst:+.1f} standard errors"
-    return [("coverage does not fall with N by more than 2 standard errors", said, worst >= -2)]
+    small, middle, large = (of(done, "poisson", "default", N) for N in MANY)
+    lowest = min(a / b for a, b in (gap(middle, small), gap(large, middle), gap(large, small)))
+    said = f"lowest change {lowest:+.1f} standard errors"
+    return [("coverage does not fall with N by over 2 standard errors", said, lowest >= -2)]
 
 
 def step_bars(done: Done) -> list[tuple]:
-    found = [of(done, "logistic", label_step("step", c), 10**5) for c in STEPS]
-    high, low = (f(found, key=lambda s: s["coverage"]) for f in (max, min))
+    found = [of(done, "logistic", label, 10**5) for label in BY_STEP]
+    high, low = (extreme(found, key=lambda s: s["coverage"]) for extreme in (max, min))
     away, error = gap(high, low)
     said = f"highest less lowest {away:.2f} ± {error:.2f} points"
-    return [("coverage flat in step_size, within 2 standard errors", said, away <= 2 * error)]
+    return [("coverage is flat in step_size, within 2 standard errors", said, away <= 2 * error)]
+
+
+BARS = {
+    "chen": chen_bars,
+    "misspecified": wrong_bars,
+    "variants": variant_bars,
+    "bias": bias_bars,
+    "steps": step_bars,
+}
 
 
 def joint_bars(found: dict[str, Done]) -> list[tuple]:
-    """Joint regions of all cells but those of few rows, as a number of standard errors from 95 %."""
+    """The joint region furthest from 95 %, in standard errors, allowing for their number."""
     away = {
-        f"{study} {name} {label}": (s["joint"] - 0.95) / np.sqrt(0.95 * 0.05 / len(s["each"]))
-        for study in ("chen", "misspecified", "variants")
-        for name, cell in found[study].items()
+        f"{name}, {label}": (s["joint"] - 0.95) / np.sqrt(0.95 * 0.05 / len(s["each"]))
+        for done in found.values()
+        for name, cell in done.items()
         for label, s in cell["labels"].items()
         if "nonrobust" not in label
     }
@@ -738,35 +693,33 @@ def joint_bars(found: dict[str, Done]) -> list[tuple]:
         return []
     allowed = stats.norm.ppf(1 - 0.025 / len(away))
     worst = max(away, key=lambda name: abs(away[name]))
-    said = f"{away[worst]:+.1f} standard errors ({worst}), {allowed:.1f} allowed for {len(away)}"
+    said = f"{away[worst]:+.1f} standard errors ({worst}); {allowed:.1f} allowed in {len(away)}"
     return [("joint regions cover 95 %", said, abs(away[worst]) <= allowed)]
 
 
-# ---- figure ----
-
-OURS, OTHER, THIRD = "#0072B2", "#D55E00", "#E69F00"
+OURS, OTHER, THIRD, FOURTH = "#0072B2", "#D55E00", "#E69F00", "#CC79A7"
 
 
 def draw(found: dict[str, Done], path: Path) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(12, 8.6), layout="constrained")
     panels = {"chen": draw_chen, "misspecified": draw_wrong, "bias": draw_bias, "steps": draw_steps}
     for ax, (study, panel) in zip(axes.flat, panels.items(), strict=True):
-        if len(found[study]) == len(CELLS_OF[study]):
+        if study in found:
             panel(ax, found[study])
+            ax.legend(fontsize=9)
     figure.suptitle("Coverage of 95 % intervals; bars are two Monte-Carlo standard errors")
     figure.savefig(path, dpi=200)
     plt.close(figure)
 
 
-def points(ax, x, found: list[dict], label: str, colour: str, shape: str, upright=True, **kw):
-    """Coverages with bars of two standard errors, along x or along y."""
-    values = [100 * s["coverage"] for s in found]
-    error = [200 * s["error"] for s in found]
-    kw = {"fmt": shape, "color": colour, "label": label, "capsize": 2, "ms": 5} | kw
-    if upright:
-        ax.errorbar(x, values, yerr=error, **kw)
+def points(ax, at, found: list[dict], label: str, style: str, colour: str, flat=False) -> None:
+    """Coverages with bars of two standard errors, upwards or to the right."""
+    values, errors = coverages(found), [200 * s["error"] for s in found]
+    look = {"fmt": style, "color": colour, "label": label, "capsize": 2, "ms": 5}
+    if flat:
+        ax.errorbar(values, at, xerr=errors, **look)
     else:
-        ax.errorbar(values, x, xerr=error, **kw)
+        ax.errorbar(at, values, yerr=errors, **look)
 
 
 def draw_chen(ax, done: Done) -> None:
@@ -774,84 +727,65 @@ def draw_chen(ax, done: Done) -> None:
     at = np.arange(len(names))
     ax.axvspan(94, 96, color="0.92", lw=0)
     ax.axvline(95, color="black", lw=1, ls=":")
-    ours = [of(done, name, "default", 10**5) for name in names]
-    points(ax, at, ours, "mg.fit", OURS, "o", upright=False)
-    for column, (label, colour, shape) in {
-        0: ("SGD plug-in, published", THIRD, "s"),
-        2: ("SGD batch means, published", OTHER, "^"),
-    }.items():
-        ax.plot([PUBLISHED[n][column] for n in names], at, shape, color=colour, label=label, ms=5)
+    points(ax, at, [of(done, n, "default", 10**5) for n in names], "mg.fit", "o", OURS, flat=True)
+    plug_in, batch_means = ([PUBLISHED[n][column] for n in names] for column in (0, 2))
+    ax.plot(plug_in, at, "s", color=THIRD, ms=5, label="averaged SGD, plug-in (published)")
+    ax.plot(batch_means, at, "^", color=OTHER, ms=5, label="averaged SGD, batch means (published)")
     ax.set(yticks=at, yticklabels=names, xlabel="coverage, %")
     ax.set_title("Published cells, N = 1e5; grey: 94 to 96 %")
-    ax.legend(fontsize=8, loc="lower left")
 
 
 def draw_wrong(ax, done: Done) -> None:
     names = list(WRONG)[::-1]
     at = np.arange(len(names))
     ax.axvline(95, color="black", lw=1, ls=":")
-    for label, shown, colour, shape, shift in (
-        ("default", "robust (default)", OURS, "o", 0.1),
-        ("nonrobust", "trusting the model", OTHER, "^", -0.1),
-    ):
-        found = [of(done, name, label, 5000) for name in names]
-        points(ax, at + shift, found, shown, colour, shape, upright=False)
-    ax.set(yticks=at, xlabel="coverage, %", ylim=(-0.6, len(names) - 0.4))
-    ax.set_yticklabels([name.replace(" fitted to ", "\nfitted to ") for name in names])
+    robust, trusting = ([of(done, n, k, 5000) for n in names] for k in ("default", "nonrobust"))
+    points(ax, at + 0.1, robust, "mg.fit, robust (default)", "o", OURS, flat=True)
+    points(ax, at - 0.1, trusting, "mg.fit, trusting the model", "^", OTHER, flat=True)
+    shown = [name.replace(" fitted to ", "\nfitted to ") for name in names]
+    ax.set(yticks=at, yticklabels=shown, xlabel="coverage, %", ylim=(-0.6, len(names) - 0.4))
     ax.set_title("Wrong models, N = 5000")
-    ax.legend(fontsize=8, loc="upper left")
 
 
 def draw_bias(ax, done: Done) -> None:
-    sizes = (10**4, 10**5, 10**6)
-    lines = {"default": ("mg.fit", OURS, "o-")} | {
-        label_step("constant", c): (f"averaged SGD, constant step {c:g}", colour, style)
-        for c, colour, style in zip(
-            CONSTANT, (THIRD, OTHER, "#CC79A7"), ("s--", "^--", "v--"), strict=True
-        )
-    }
-    for label, (shown, colour, style) in lines.items():
-        found = [of(done, "poisson", label, N) for N in sizes]
-        points(ax, sizes, found, shown, colour, style)
+    names = ["mg.fit", *(f"averaged SGD, constant step {c:g}" for c in CONSTANT)]
+    looks = (("o-", OURS), ("s--", THIRD), ("^--", OTHER), ("v--", FOURTH))
+    for label, name, look in zip(("default", *CONSTANTS), names, looks, strict=True):
+        points(ax, MANY, [of(done, "poisson", label, N) for N in MANY], name, *look)
     finish(ax, "rows", "More rows: Poisson fitted to negative binomial")
 
 
 def draw_steps(ax, done: Done) -> None:
-    for kind, shown, colour, style in (
-        ("step", "mg.fit(step_size=c)", OURS, "o-"),
-        ("decaying", "averaged SGD, steps c t^-0.505", OTHER, "^--"),
-    ):
-        found = [of(done, "logistic", label_step(kind, c), 10**5) for c in STEPS]
-        points(ax, STEPS, found, shown, colour, style)
+    ours, other = ([of(done, "logistic", x, 10**5) for x in k] for k in (BY_STEP, DECAYING))
+    points(ax, STEPS, ours, "mg.fit(step_size=c)", "o-", OURS)
+    points(ax, STEPS, other, "averaged SGD, steps c t^-0.505", "^--", OTHER)
     finish(ax, "step constant c", "The step constant: logistic, N = 1e5, p = 10")
 
 
 def finish(ax, xlabel: str, title: str) -> None:
     ax.axhline(95, color="black", lw=1, ls=":")
-    ax.set(xscale="log", xlabel=xlabel, ylabel="coverage, %", ylim=(-2, 102))
-    ax.set_title(title)
-    ax.legend(fontsize=8, loc="lower left")
+    ax.set(xscale="log", xlabel=xlabel, ylabel="coverage, %", ylim=(-3, 103), title=title)
 
 
-# ---- command line ----
+def kept(folder: Path) -> dict[str, Done]:
+    """Studies of which every cell has been run."""
+    found = {s: {c.name: load(c, folder) for c in cells} for s, cells in STUDIES.items()}
+    return {study: done for study, done in found.items() if None not in done.values()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage of 95 % intervals of mg.fit")
     parser.add_argument("--replications", type=int, default=400, help="of the slowest cells")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} replications, kept apart")
-    parser.add_argument("--only", nargs="+", choices=list(CELLS_OF), default=list(CELLS_OF))
+    parser.add_argument("--only", nargs="+", choices=list(STUDIES), default=list(STUDIES))
     parser.add_argument("--fresh", action="store_true", help="run finished cells again")
     chosen = parser.parse_args()
-    folder = CELLS / "quick" if chosen.quick else CELLS
+    folder = HERE / ".coverage" / ("quick" if chosen.quick else "")
     folder.mkdir(parents=True, exist_ok=True)
     run_all(chosen.only, QUICK if chosen.quick else chosen.replications, chosen.fresh, folder)
-    found = {
-        study: {c.name: kept for c in cells if (kept := load(c, folder)) is not None}
-        for study, cells in CELLS_OF.items()
-    }
-    (folder if chosen.quick else HERE).joinpath("coverage.md").write_text(document(found))
-    draw(found, (folder if chosen.quick else HERE.parent / "docs") / "coverage.png")
+    text, picture = (folder, folder) if chosen.quick else (HERE, HERE.parent / "docs")
+    (text / "coverage.md").write_text(document(kept(folder)))
+    draw(kept(folder), picture / "coverage.png")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 FALSE_ALARMS = 1e-4
-BUDGET = 110
+BUDGET = 130
 SEED = int(os.environ.get("MASGRAD_SEED", "0"))
 
 

@@ -47,7 +47,7 @@ def assemble(
     if options.method == "chains":
         C, df, note = chain_covariance(problem, local, C, options, watch)
         notes = [*notes, note]
-    theta, cov, free = _in_theta(problem.frame, local, C, fixed)
+    theta, loose = _in_theta(problem.frame, local, fixed)
     _warn(problem, options, sample, done, drift)
     how = Reads(
         done.reads,
@@ -60,14 +60,15 @@ def assemble(
     return Result(
         model=problem.model,
         theta=theta,
-        cov=cov,
+        cov=problem.frame.cov(C),
         nobs=local.count,
         names=problem.source.names,
         cov_type=options.cov_type if df is None else "chains",
         how=how,
         frame=problem.frame,
         local=local,
-        free=free,
+        free=problem.frame.matrix @ fixed,
+        loose=loose,
         terms=terms,
         df=df,
         kind=kind(problem.model),
@@ -81,21 +82,13 @@ def _covariance(problem: Problem, options: "Options", local: Quadratic, fixed) -
     return covariance(local, options.cov_type, is_gaussian(problem), fixed)
 
 
-def _in_theta(
-    frame: Frame, local: Quadratic, C: np.ndarray, fixed: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """theta, its covariance, and the directions of theta that are not identified.
-
-    The variance of an entry that moves along them is inf; an entry whose column is empty is NaN.
-    """
-    theta, cov, free = frame.theta(local.point), frame.cov(C), frame.matrix @ fixed
+def _in_theta(frame: Frame, local: Quadratic, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """theta, NaN where a column is empty, and which of its entries are not identified."""
+    theta = frame.theta(local.point)
     loose = touched(frame, fixed) if fixed.size else np.zeros(len(theta), bool)
-    cov[loose], cov[:, loose] = np.nan, np.nan
-    cov[loose, loose] = np.inf
     diagonal = np.diag(local.hessian)
     empty = loose & (diagonal <= EMPTY * diagonal.max()) & (np.abs(fixed).max(1, initial=0.0) == 1)
-    cov[empty, empty] = np.nan
-    return np.where(empty, np.nan, theta), cov, free
+    return np.where(empty, np.nan, theta), loose
 
 
 def _warn(
@@ -106,8 +99,8 @@ def _warn(
         _say(
             OrderWarning,
             f"the first rows pull {done.tension:.0f} standard deviations away from the estimate: "
-            "the rows are not in a random order, on which a single read relies, or the responses are "
-            "separated; shuffle the rows, or let them be read twice",
+            "the rows are not in a random order, on which a single read relies, or the responses "
+            "are separated; shuffle the rows, or let them be read twice",
         )
     elif drift > SURPRISE and not sample.whole:
         _say(
@@ -117,7 +110,8 @@ def _warn(
             "together, such as repeated measurements, intervals for independent rows are too short",
         )
     unfinished = plan.passes in ("auto", "converge") and done.remainder > 10 * plan.tolerance
-    if unfinished and (problem.source.again or done.remainder > 0.3):
+    more_reads_help = problem.source.again and problem.prior is None
+    if unfinished and (more_reads_help or done.remainder > 0.3):
         _say(
             AccuracyWarning,
             f"after {done.reads} reads the estimate may still be {done.remainder:.2g} standard "
@@ -139,7 +133,8 @@ def _notes(problem: Problem, options: "Options", local: Quadratic, drift: float)
     if drift > SURPRISE:
         notes.append(
             f"Neighbouring rows are alike (gradients drift {drift:.0f} standard deviations more "
-            "than in a random order):\nif they are repeated measurements, these intervals are too short."
+            "than in a random order):\nif they are repeated measurements, these intervals are too "
+            "short."
         )
     if isinstance(problem.model, GaussianMixture | ReluNetwork):
         notes.append(

@@ -53,16 +53,30 @@ class Corrected:
 Read = Callable[[np.ndarray], Quadratic]
 
 
+@dataclass(frozen=True)
+class Goal:
+    """When reads end.
+
+    Args:
+        remainder: largest predicted remainder, in standard errors.
+        step: largest last step, in standard errors: M and H are those of the point before it.
+        most: reads at most.
+    """
+
+    remainder: float
+    step: float
+    most: int
+
+
 def correct(
     problem: Problem,
     phi: np.ndarray,
     kept: Rows,
-    tolerance: float,
-    most: int,
+    goal: Goal,
     read: Read,
     alike: Callable[[Quadratic], bool] = lambda total: True,
 ) -> Corrected:
-    """Read and step until the predicted remainder is below the tolerance, at most `most` times.
+    """Read and step until the goal is reached.
 
     Steps are shortened where they would leave the region in which a quadratic is one. If they do
     not end, separation is looked for, along which they never would. Where the kept rows are not
@@ -74,18 +88,25 @@ def correct(
         total = reduce(Quadratic.merge, parts)
         whole = total.newton()
         shorter = damping(problem, whole, kept)
-        step = whole if shorter == 1 else whole * shorter
-        extra, left = np.zeros_like(step), total.errors(step)
+        step = whole * shorter
+        size = total.errors(step)
+        extra, own, left = np.zeros_like(step), size, size
         if alike(total):
+            own = third_order(problem, total, parts[:1], phi + step, kept)[1]
             extra, left = third_order(problem, total, parts, phi + step, kept)
-        full = step is whole and not _far(problem, total, step)
+        still = _still(phi, step)
+        near = shorter == 1 and not _far(problem, total, step)
+        done = still or (near and own <= goal.remainder and size <= goal.step)
         hopeless = reads % PATIENCE == 0 and separated(problem, total, kept).shape[1] > 0
-        if (full and left <= tolerance) or reads >= most or hopeless:
-            return Corrected(total.at(phi + step + extra), reads, total.errors(step), left)
-        if full and _still(phi, step):
-            left = left if problem.prior else 0.0
-            return Corrected(total.at(phi + step + extra), reads, total.errors(step), left)
+        if done or hopeless or reads >= goal.most:
+            exact = still and problem.prior is None
+            return Corrected(total.at(phi + step + extra), reads, size, 0.0 if exact else left)
         phi = phi + step
+
+
+def with_prior(problem: Problem, *parts: Quadratic) -> list[Quadratic]:
+    """The quadratics of parts of the rows, and of earlier rows where there were some."""
+    return list(parts) if problem.prior is None else [*parts, problem.prior]
 
 
 def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
@@ -106,17 +127,11 @@ def _far(problem: Problem, total: Quadratic, step: np.ndarray) -> bool:
     In units of the model's own noise the step is a few standard errors in most directions; one of
     many times that has passed through rows whose residuals have changed with it.
     """
+    if problem.family is None:
+        return False
     after = total.at(total.point + step)
-    gaussian = isinstance(problem.family, Gaussian)
-    noise = after.squares / after.count if gaussian else 1.0
-    return bool(step @ total.hessian @ step > 100 * len(step) * noise) and not _still(
-        total.point, step
-    )
-
-
-def with_prior(problem: Problem, *parts: Quadratic) -> list[Quadratic]:
-    """The quadratics of parts of the rows, and of earlier rows where there were some."""
-    return list(parts) if problem.prior is None else [*parts, problem.prior]
+    noise = after.squares / after.count if isinstance(problem.family, Gaussian) else 1.0
+    return bool(step @ total.hessian @ step > 100 * len(step) * noise)
 
 
 def third_order(

@@ -14,11 +14,12 @@ import jax
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows
+from masgrad.data.arrays import blocks as rows_in_blocks
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.averaging import averaged_masgrad
-from masgrad.fitting.correcting import Corrected, correct
-from masgrad.fitting.problem import Problem
+from masgrad.fitting.correcting import Corrected, Goal, correct
+from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.single import single_read, stretches_of_array, stretches_of_blocks
 from masgrad.fitting.watch import SURPRISE, Watch
@@ -82,9 +83,10 @@ def _small(problem, plan, sample, start, watch) -> Corrected:
 
     def read(phi: np.ndarray) -> Quadratic:
         watch.restart()
-        return problem.read_blocks(phi, Arrays(sample.rows).blocks(), watch)
+        return problem.read_blocks(phi, rows_in_blocks(sample.rows), watch)
 
-    done = correct(problem, start.point, sample.rows, ROUNDING, MOST_READS, read)
+    goal = Goal(ROUNDING, ROUNDING, MOST_READS)
+    done = correct(problem, start.point, sample.rows, goal, read)
     return replace(done, reads=1)
 
 
@@ -101,8 +103,11 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
     rng = np.random.default_rng([plan.seed, 1])
     batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
     blocks = problem.source.blocks(rng)
-    phi = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
-    phi = _better(problem, sample.rows, phi, start.point)
+    try:
+        phi = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
+        phi = _better(problem, sample.rows, phi, start.point)
+    except BadBlock:  # it ran away, or a value is missing: then the next read finds it
+        phi = start.point
 
     def read(phi: np.ndarray) -> Quadratic:
         watch.restart()
@@ -111,8 +116,8 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
     def alike(total: Quadratic) -> bool:
         return watch.drift(problem.raw_meat(total)) < SURPRISE
 
-    most = max(1, plan.most - 1)
-    done = correct(problem, phi, sample.rows, plan.tolerance, most, read, alike)
+    goal = Goal(plan.tolerance, np.inf, max(1, plan.most - 1))
+    done = correct(problem, phi, sample.rows, goal, read, alike)
     return replace(done, reads=done.reads + 1)
 
 

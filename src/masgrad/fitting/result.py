@@ -79,6 +79,7 @@ class Result:
     frame: Frame
     local: Quadratic
     free: np.ndarray
+    loose: np.ndarray
     terms: Terms | None = None
     df: int | None = None
     kind: str = ""
@@ -95,7 +96,8 @@ class Result:
 
     @property
     def _se(self) -> np.ndarray:
-        return np.sqrt(np.diag(self.cov))
+        unknown = np.where(np.isfinite(self.theta), np.inf, np.nan)
+        return np.where(self.loose, unknown, np.sqrt(np.diag(self.cov)))
 
     @property
     def bse(self) -> Any:
@@ -130,16 +132,17 @@ class Result:
 
     def cov_params(self) -> Any:
         """Covariance of the estimate, (p, p)."""
-        names = list(self.names)
-        return pd.DataFrame(self.cov, names, names) if names else self.cov
+        names, cov = list(self.names), self.cov.copy()
+        cov[self.loose], cov[:, self.loose] = np.nan, np.nan
+        np.fill_diagonal(cov, self._se**2)
+        return pd.DataFrame(cov, names, names) if names else cov
 
     @property
     def law(self) -> Law:
         """The estimate's law, to sample from or to push a function through."""
-        known = np.isfinite(np.diag(self.cov))
-        cov = np.where(np.outer(known, known), self.cov, 0.0)
+        theta = np.where(np.isfinite(self.theta), self.theta, 0.0)
         note = f"{self.cov_type} covariance"
-        return Law(self.theta, cov, self.target, note, self.free)  # pyright: ignore
+        return Law(theta, self.cov, self.target, note, self.free)  # pyright: ignore
 
     def wald_test(self, R: Any, q: Any = None) -> WaldTest:
         """Test R theta = q jointly; R is (k, p) or (p,), q is 0 unless given."""
@@ -149,11 +152,10 @@ class Result:
         q = np.zeros(len(R)) if q is None else np.atleast_1d(np.asarray(q, np.float64))
         if q.shape != (len(R),):
             raise InputError(f"q has shape {q.shape}; ({len(R)},) is needed, one value a row of R")
-        used = np.abs(R).max(0) > 0
-        if not np.isfinite(np.diag(self.cov)[used]).all():
-            raise InputError("R touches a parameter that is not identified; leave it out")
-        away = R[:, used] @ self.theta[used] - q
-        C = R[:, used] @ self.cov[np.ix_(used, used)] @ R[:, used].T
+        if self.free.size and (np.abs(R @ self.free) > 1e-6 * np.abs(R).max()).any():
+            raise InputError("R depends on a direction of theta that is not identified")
+        away = R @ self.law.mean - q
+        C = R @ self.cov @ R.T
         if np.linalg.matrix_rank(C, hermitian=True) < len(R):
             raise InputError("the rows of R are linearly dependent, or fewer chains than rows")
         statistic, k = float(away @ np.linalg.solve(C, away)), len(R)

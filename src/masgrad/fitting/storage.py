@@ -90,6 +90,7 @@ def _to_json(r: Result) -> dict[str, Any]:
         "theta": _pack(r.theta),
         "cov": _pack(r.cov),
         "free": _pack(r.free),
+        "loose": r.loose.tolist(),
         "frame": _fields(r.frame),
         "local": _fields(r.local),
     }
@@ -107,6 +108,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         frame=Frame(**_values(body["frame"])),
         local=Quadratic(**_values(body["local"])),
         free=_unpack(body["free"]),
+        loose=np.array(body["loose"], bool),
         terms=None if body["terms"] is None else Terms.from_json(body["terms"]),
         df=body["df"],
         kind=body["kind"],

@@ -88,6 +88,8 @@ def adjustment(local: Quadratic) -> tuple[np.ndarray, float]:
     b = local.gradient / local.count
     values, Q = np.linalg.eigh(local.meat / local.count - np.outer(b, b))
     seen = values > 1e-12 * values[-1]
+    if not seen.any():
+        return np.zeros_like(local.hessian), 1.0
     half = Q[:, seen] * values[seen] ** -0.25
     inner = half.T @ (local.hessian / local.count) @ half
     gamma = np.abs(np.linalg.eigvalsh(inner)).max()

@@ -1,0 +1,252 @@
+"""`mg.fit` against its peers and against what it cannot do without.
+
+    python benchmarks/fit.py            prints tables and writes them to benchmarks/fit.md
+    python benchmarks/fit.py memory parquet|stream ...   one measurement, in a process of its own
+
+Each ratio compares programs measured in turn in one process: the best of several rounds for those
+of seconds, one round for statsmodels. Files are written to a temporary folder (1.7 GB).
+"""
+
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import masgrad as mg
+
+PARQUET_ROWS, PARQUET_COLUMNS = 10_000_000, 20
+STREAMS = (10**6, 10**7, 10**8)
+
+
+def logistic(N, p, seed=0):
+    """AR(0.9) columns, a logistic response."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, p))
+    for j in range(1, p):
+        X[:, j] = 0.9 * X[:, j - 1] + np.sqrt(1 - 0.81) * X[:, j]
+    t = X @ np.linspace(0, 0.1, p)
+    return X, (rng.random(N) < 1 / (1 + np.exp(-t))).astype(float)
+
+
+def seconds(program, rounds=5):
+    best = np.inf
+    for _ in range(rounds):
+        began = time.perf_counter()
+        out = program()
+        best = min(best, time.perf_counter() - began)
+    return best, out
+
+
+def with_glum(X, y):
+    """Fit plus robust covariance, as a user would ask for it."""
+    from glum import GeneralizedLinearRegressor
+
+    model = GeneralizedLinearRegressor(family="binomial", alpha=0, fit_intercept=False)
+    model.fit(X, y)
+    return model.coef_, np.sqrt(np.diag(model.covariance_matrix(X, y, robust=True)))
+
+
+def with_statsmodels(X, y):
+    import statsmodels.api as sm
+
+    done = sm.GLM(y, X, family=sm.families.Binomial()).fit(cov_type="HC0", tol=1e-10)
+    return done.params, done.bse
+
+
+def in_memory(N=1_000_000, p=50):
+    X, y = logistic(N, p)
+    exact = mg.fit(mg.Logistic(), (X, y), passes="converge")
+    programs = {
+        "one `X.T @ X`": (lambda: X.T @ X, 5),
+        "`mg.fit`": (lambda: mg.fit(mg.Logistic(), (X, y)), 5),
+        "`mg.fit(passes=1)`": (lambda: mg.fit(mg.Logistic(), (X, y), passes=1), 5),
+        "`mg.fit(passes='converge')`": (
+            lambda: mg.fit(mg.Logistic(), (X, y), passes="converge"),
+            3,
+        ),
+        "glum, fit and robust covariance": (lambda: with_glum(X, y), 2),
+        "statsmodels GLM, HC0": (lambda: with_statsmodels(X, y), 1),
+    }
+    rows, base, fit = [], None, None
+    for name, (program, rounds) in programs.items():
+        took, out = seconds(program, rounds)
+        base = base or took
+        fit = took if name == "`mg.fit`" else fit
+        rows.append((name, took, took / base, took / fit if fit else None, distance(out, exact)))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def distance(out, exact):
+    """Largest distance from the MLE in standard errors, largest relative error of the errors."""
+    if isinstance(out, np.ndarray):
+        return None
+    params, bse = (out.params, out.bse) if isinstance(out, mg.Result) else out
+    return (
+        float(np.abs((params - exact.params) / exact.bse).max()),
+        float(np.abs(bse / exact.bse - 1).max()),
+    )
+
+
+def write_parquet(path):
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(PARQUET_COLUMNS)]
+    writer = None
+    for _ in range(10):
+        X = rng.standard_normal((PARQUET_ROWS // 10, PARQUET_COLUMNS))
+        t = 0.2 + X @ np.linspace(0, 0.3, PARQUET_COLUMNS)
+        y = (rng.random(len(X)) < 1 / (1 + np.exp(-t))).astype(float)
+        table = pa.table({**dict(zip(names, X.T, strict=True)), "y": y})
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def formula():
+    return "y ~ " + " + ".join(f"x{j}" for j in range(PARQUET_COLUMNS))
+
+
+def scan(path, **options):
+    """One pyarrow scan of the file, every column to NumPy."""
+    for batch in ds.dataset(path).scanner(**options).to_batches():
+        for column in batch.columns:
+            column.to_numpy()
+
+
+def frugal():
+    """The scan that holds the least memory and is the quickest we found."""
+    options = ds.ParquetFragmentScanOptions(pre_buffer=False)
+    return {
+        "batch_size": 1 << 16,
+        "batch_readahead": 1,
+        "fragment_readahead": 1,
+        "fragment_scan_options": options,
+    }
+
+
+def from_parquet(path):
+    glm = lambda **k: mg.glm(formula(), path, family="binomial", **k)  # noqa: E731
+    programs = {
+        "pyarrow scan to NumPy, tuned": lambda: scan(path, **frugal()),
+        "pyarrow scan to NumPy, default": lambda: scan(path),
+        "`mg.glm(passes=1)`": lambda: glm(passes=1),
+        "`mg.glm`, two reads": lambda: glm(),
+    }
+    times = {name: seconds(program, 3)[0] for name, program in programs.items()}
+    tuned, default = list(times.values())[:2]
+    return [(name, took, took / tuned, took / default) for name, took in times.items()]
+
+
+def simulated(rows):
+    theta = jnp.array([0.5, -0.5, 0.2, 0.0, 0.1])
+
+    def sample(key, n):
+        draw, flip = jax.random.split(key)
+        x = jax.random.normal(draw, (n, 5))
+        return x, (jax.random.uniform(flip, (n,)) < jax.nn.sigmoid(x @ theta)) * 1.0
+
+    return mg.Simulator(sample).stream(rows)
+
+
+def memory_of(*what):
+    """Run this file for one measurement: its result as JSON, and the peak of its memory."""
+    command = [sys.executable, __file__, "memory", *map(str, what)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def measure(kind, *what):
+    began = time.perf_counter()
+    if kind == "parquet":
+        mg.glm(formula(), what[0], family="binomial", passes=int(what[1]))
+    else:
+        mg.fit(mg.Logistic(), simulated(int(what[0])), passes=int(what[1]))
+    took = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"seconds": took, "gigabytes": peak}))
+
+
+def small():
+    X, y = logistic(1000, 5)
+    return seconds(lambda: mg.fit(mg.Logistic(), (X, y)), 20)[0]
+
+
+def small_first():
+    """The first fit of a process, imports apart: nothing is compiled."""
+    code = (
+        "import time, numpy as np, masgrad as mg; mg.fit; m = mg.Logistic();"
+        "r = np.random.default_rng(0); X = r.normal(size=(1000, 5)); y = 1.0 * (r.random(1000) < .5);"
+        "t = time.perf_counter(); mg.fit(m, (X, y)); print(time.perf_counter() - t)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def report(path):
+    write_parquet(path)
+    print("in memory", flush=True)
+    memory = [
+        (
+            name,
+            f"{took:.2f}",
+            f"{ratio:.1f}",
+            "" if against is None else f"{against:.1f}",
+            "" if away is None else f"{away[0]:.1g}",
+            "" if away is None else f"{away[1]:.1%}",
+        )
+        for name, took, ratio, against, away in in_memory()
+    ]
+    print("parquet", flush=True)
+    files = [(n, f"{t:.2f}", f"{a:.1f}", f"{b:.2f}") for n, t, a, b in from_parquet(path)]
+    peaks = {k: memory_of("parquet", path, k)["gigabytes"] for k in (1, 2)}
+    print("streams", flush=True)
+    streams = []
+    for rows in STREAMS:
+        got = memory_of("stream", rows, 2)
+        streams.append((f"{rows:,}", f"{got['seconds']:.1f}", f"{got['gigabytes']:.2f}"))
+    return f"""# Fitting, side by side
+
+`make bench-fit` reruns all of it. Times are seconds, the best of several rounds in one process.
+
+## Logistic, N = 1,000,000, p = 50, AR(0.9) columns, in memory, robust standard errors
+
+{table(("program", "seconds", "x X'X", "x mg.fit", "from the MLE (s.e.)", "s.e. off by"), memory)}
+
+## Parquet, {PARQUET_ROWS:,} x {PARQUET_COLUMNS} doubles, logistic with an intercept
+
+{table(("program", "seconds", "x tuned scan", "x default scan"), files)}
+
+Peak memory of a process of its own: {peaks[1]:.2f} GB for one read, {peaks[2]:.2f} GB for two.
+
+## A simulated stream, p = 5, two reads, a process of its own each
+
+{table(("rows", "seconds", "peak memory (GB)"), streams)}
+
+## Small data
+
+1,000 x 5: {1000 * small():.1f} ms; the first fit of a process {1000 * small_first():.0f} ms.
+"""
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["memory"]:
+        measure(*sys.argv[2:])
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            text = report(str(pathlib.Path(folder) / "rows.parquet"))
+        pathlib.Path(__file__).with_suffix(".md").write_text(text)
+        print(text)

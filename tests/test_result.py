@@ -1,0 +1,230 @@
+"""What a fit returns: names, tables, tests, storage, updates, chains."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+import masgrad as mg
+from conftest import alpha
+from masgrad.data.source import Arrays
+from masgrad.errors import InputError, InputTypeError
+from masgrad.examples import RANDHIE, RANDHIE_FORMULA
+from masgrad.fitting.bootstrap import _finite_length, weighted_gradients
+from masgrad.fitting.frame import identity
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.quadratic import Quadratic
+from scenarios import regression
+
+
+@pytest.fixture
+def fitted(rng):
+    X, y = regression(rng, "bernoulli", N=800, misspecified=True)
+    return (X, y), mg.fit(mg.Logistic(), (X, y))
+
+
+def test_wald_tests_are_those_of_statsmodels(fitted):
+    (X, y), r = fitted
+    done = sm.GLM(y, X, family=sm.families.Binomial()).fit(tol=1e-14, cov_type="HC0")
+    R, q = np.array([[1.0, -1, 0, 0], [0, 0, 1, 2]]), [0.1, 0.2]
+    ours, theirs = r.wald_test(R, q), done.wald_test((R, q), use_f=False, scalar=True)
+    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-6)
+    assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-6) and ours.df == 2
+    one = r.wald_test([0, 0, 0, 1.0])
+    assert one.pvalue == pytest.approx(r.pvalues[3])
+    for bad, words in ((np.eye(3), "shape"), (np.ones((2, 4)), "dependent")):
+        with pytest.raises(InputError, match=words):
+            r.wald_test(bad)
+    with pytest.raises(InputError, match="one value a row"):
+        r.wald_test(np.eye(4), [1.0])
+
+
+def test_conf_int_wants_a_probability(fitted):
+    for wrong in (0, 1, -0.1, 5, "a", np.nan):
+        with pytest.raises((InputError, InputTypeError), match="alpha"):
+            fitted[1].conf_int(wrong)
+
+
+def test_names_come_back_as_pandas(rng):
+    table = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    table["y"] = table.a + rng.normal(size=300)
+    r = mg.glm("y ~ a + b + a:b", table)
+    assert list(r.params.index) == ["Intercept", "a", "b", "a:b"]
+    assert r.conf_int().shape == (4, 2) and r.cov_params().loc["a", "b"] == r.cov[1, 2]
+    X = np.column_stack([np.ones(300), table.a, table.b, table.a * table.b])
+    plain = mg.fit(mg.Linear(), (X, table.y))
+    np.testing.assert_allclose(r.params, plain.params, rtol=1e-12)
+    framed = mg.fit(mg.Linear(), (table[["a", "b"]], table["y"]))
+    assert list(framed.bse.index) == ["a", "b"]
+    np.testing.assert_allclose(r.predict(table), X @ plain.params, rtol=1e-12)
+
+
+def test_the_summary_has_every_number(fitted):
+    _, r = fitted
+    text = r.summary()
+    for words in ("No. rows", "800", "robust", "theta*", "Reads", "Rows per second", "correction"):
+        assert words in text
+    rows = [line for line in text.splitlines() if line.startswith("theta[")]
+    for row, t, s in zip(rows, r.theta, r.bse, strict=True):
+        assert f"{t:.4f}" in row and f"{s:.4f}" in row
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_result_survives_its_process(fitted, tmp_path):
+    (X, _), r = fitted
+    path = tmp_path / "result"
+    r.save(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["result"]
+    again = mg.load(path)
+    for name in ("theta", "cov", "nobs", "names", "how", "df", "notes", "cov_type"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(r, name))
+    np.testing.assert_array_equal(again.predict(X), r.predict(X))
+    code = f"import masgrad as mg; print(mg.load({str(path)!r}).summary())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip("\n") == r.summary()
+    new = regression(np.random.default_rng(8), "bernoulli", N=300)
+    np.testing.assert_array_equal(again.update(new).theta, r.update(new).theta)
+
+
+def test_a_result_holds_no_rows(rng, tmp_path):
+    sizes = []
+    for N in (500, 50_000):
+        X, y = regression(rng, N=N)
+        mg.fit(mg.Linear(), (X, y)).save(tmp_path / "r.json")
+        sizes.append((tmp_path / "r.json").stat().st_size)
+    assert abs(sizes[1] - sizes[0]) < 100
+
+
+def test_a_damaged_file_is_refused(fitted, tmp_path):
+    path = tmp_path / "r.json"
+    fitted[1].save(path)
+    saved = json.loads(path.read_text())
+    for change, words in (
+        ({"result": {**saved["result"], "nobs": 801}}, "checksum"),
+        ({"format": "masgrad result 9"}, "format"),
+    ):
+        path.write_text(json.dumps({**saved, **change}))
+        with pytest.raises(InputError, match=words):
+            mg.load(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="not a saved result"):
+        mg.load(path)
+    with pytest.raises(FileNotFoundError):
+        mg.load(tmp_path / "none.json")
+
+
+def test_a_failed_save_leaves_the_old_file(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    path.write_text("old")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+    with pytest.raises(OSError, match="disk"):
+        fitted[1].save(path)
+    assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("family", ["gaussian", "bernoulli", "poisson"])
+def test_updates_give_the_estimate_of_all_rows(rng, family):
+    X, y = regression(rng, family, N=6000)
+    whole = mg.fit(mg.GLM(family), (X, y))
+    r = mg.fit(mg.GLM(family), (X[:2000], y[:2000]))
+    for start in range(2000, 6000, 1000):
+        block = X[start : start + 1000], y[start : start + 1000]
+        r = r.update(iter([block]) if start == 3000 else block)
+    assert r.nobs == 6000
+    assert np.abs((r.theta - whole.theta) / whole.bse).max() < (
+        1e-9 if family == "gaussian" else 0.02
+    )
+    np.testing.assert_allclose(r.bse, whole.bse, rtol=0.02)
+
+
+def test_update_with_a_formula_and_its_limits(rng, tmp_path):
+    table = pd.read_parquet(RANDHIE)
+    table = table.sample(frac=1, random_state=1)
+    table[:12_000].to_parquet(tmp_path / "a.parquet")
+    table[12_000:].to_csv(tmp_path / "b.csv", index=False)
+    r = mg.glm(RANDHIE_FORMULA, tmp_path / "a.parquet", "poisson").update(tmp_path / "b.csv")
+    whole = mg.glm(RANDHIE_FORMULA, table, "poisson")
+    assert np.abs((r.theta - whole.theta) / whole.bse).max() < 0.05
+    with pytest.raises(InputError, match="HC3"):
+        r.update(table, cov_type="HC3")
+    with pytest.raises(InputError, match="HC3 and chains"):
+        r.update(table, method="chains")
+
+
+def test_predictions_are_means(rng):
+    X, y = regression(rng, "poisson")
+    r = mg.fit(mg.Poisson(), (X, y))
+    np.testing.assert_allclose(r.predict(X), np.exp(X @ r.params))
+    with pytest.raises(InputError, match=r"\(N, 4\)"):
+        r.predict(X[:, :3])
+    with pytest.raises(InputTypeError, match="X alone"):
+        r.predict((X, y))
+
+
+# Chains.
+
+
+def test_weighted_gradients_are_sums_over_repeated_rows(rng):
+    X, y = regression(rng, "bernoulli", N=30)
+    P = Problem(mg.Logistic(), Arrays((X, y)), identity(4))
+    W, phi = rng.poisson(1.0, (30, 3)).astype(float), rng.normal(size=(4, 3))
+    got = weighted_gradients(P, phi, (X, y), W)
+    for k in range(3):
+        drawn = np.repeat(np.arange(30), W[:, k].astype(int))
+        expected = mg.Logistic().gradients(phi[:, k], (X[drawn], y[drawn])).sum(0)
+        np.testing.assert_allclose(got[:, k], expected, rtol=1e-9)
+
+
+def test_the_finite_length_factor_is_that_of_an_ar1():
+    """A chain x' = (1 - a) x + a e from 0: the variance of its average over T steps, by hand."""
+    T, lam, eta = 2000, 0.7, 0.03
+    a = eta * lam
+    powers = [[a * (1 - a) ** (t - s) if s <= t else 0.0 for s in range(T)] for t in range(T)]
+    variance = np.square(np.mean(powers, 0)).sum()  # of unit noise, times lam^-2 below
+    local = Quadratic(1, np.zeros(1), np.zeros(1), lam * np.eye(1), np.eye(1))
+    got = _finite_length(np.ones((1, 1)), local, eta, T)[0, 0]
+    assert got**2 == pytest.approx((1 / T) / variance)
+    assert got**-2 == pytest.approx(1 - 1.5 / (a * T), abs=0.003)
+
+
+@pytest.mark.statistical(2)
+def test_chains_agree_with_the_sandwich(seed):
+    """On mis-specified rows, where the non-robust errors are another 20 % off."""
+    rng = np.random.default_rng([seed, 77])
+    X = rng.normal(size=(40_000, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=40_000) * (0.5 + np.abs(X[:, 0]))
+    r = mg.fit(mg.Linear(), (X, y))
+    c = mg.fit(mg.Linear(), (X, y), method="chains", chains=200, seed=seed)
+    assert c.df == 199 and "agree" in c.notes[0]
+    np.testing.assert_array_equal(c.theta, r.theta)
+    for j in (0, 1):
+        ratio = 199 * c.cov[j, j] / r.cov[j, j]
+        p = 2 * min(stats.chi2.cdf(ratio, 199), stats.chi2.sf(ratio / 1.04, 199))
+        assert p > alpha()  # a batch of 800 rows adds up to 4 % of variance
+    plain = mg.fit(mg.Linear(), (X, y), cov_type="nonrobust")
+    assert plain.bse[0] < 0.8 * r.bse[0]
+
+
+def test_few_chains_take_students_quantile(fitted):
+    (X, y), _ = fitted
+    c = mg.fit(mg.Logistic(), (X, y), method="chains", chains=5)
+    half = np.diff(c.conf_int())[:, 0] / 2
+    np.testing.assert_allclose(half, stats.t(4).ppf(0.975) * c.bse)
+    assert " t " in c.summary()
+    with pytest.raises(InputError, match="fewer chains"):
+        mg.fit(mg.Logistic(), (X, y), method="chains", chains=4).wald_test(np.eye(4))
+
+
+def test_chains_on_any_loss(rng):
+    import jax.numpy as jnp
+
+    X, y = regression(rng, "bernoulli", N=2000)
+    loss = mg.CustomLoss(lambda t, z: jnp.logaddexp(0.0, z[0] @ t) - z[1] * (z[0] @ t), 4)
+    custom = mg.fit(loss, (X, y), method="chains", chains=10)
+    glm = mg.fit(mg.Logistic(), (X, y))
+    assert 0.4 < np.median(custom.bse / glm.bse) < 2.0
