@@ -703,10 +703,11 @@ OURS, OTHER, THIRD, FOURTH = "#0072B2", "#D55E00", "#E69F00", "#CC79A7"
 def draw(found: dict[str, Done], path: Path) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(12, 8.6), layout="constrained")
     panels = {"chen": draw_chen, "misspecified": draw_wrong, "bias": draw_bias, "steps": draw_steps}
-    for ax, (study, panel) in zip(axes.flat, panels.items(), strict=True):
+    places = ("lower left", "upper left", "lower left", "lower right")
+    for ax, place, (study, panel) in zip(axes.flat, places, panels.items(), strict=True):
         if study in found:
             panel(ax, found[study])
-            ax.legend(fontsize=9)
+            ax.legend(fontsize=9, loc=place)
     figure.suptitle("Coverage of 95 % intervals; bars are two Monte-Carlo standard errors")
     figure.savefig(path, dpi=200)
     plt.close(figure)
@@ -731,7 +732,8 @@ def draw_chen(ax, done: Done) -> None:
     plug_in, batch_means = ([PUBLISHED[n][column] for n in names] for column in (0, 2))
     ax.plot(plug_in, at, "s", color=THIRD, ms=5, label="averaged SGD, plug-in (published)")
     ax.plot(batch_means, at, "^", color=OTHER, ms=5, label="averaged SGD, batch means (published)")
-    ax.set(yticks=at, yticklabels=names, xlabel="coverage, %")
+    below = -3.8  # room for the legend
+    ax.set(yticks=at, yticklabels=names, xlabel="coverage, %", ylim=(below, len(names) - 0.4))
     ax.set_title("Published cells, N = 1e5; grey: 94 to 96 %")
 
 

@@ -65,6 +65,13 @@ def run_blocks(text: str, scope: dict) -> None:
         exec(block, scope)
 
 
+def test_the_fit_pages_examples_run(capsys):
+    scope: dict = {}
+    run_blocks((ROOT / "docs/fit.md").read_text(), scope)
+    assert scope["ratio"].mean[0] == pytest.approx(2 / 3, abs=0.02)
+    assert "51000" in capsys.readouterr().out
+
+
 def test_the_theory_pages_examples_run(capsys):
     scope: dict = {}
     run_blocks((ROOT / "docs/theory.md").read_text(), scope)

@@ -48,7 +48,8 @@ def assemble(
         C, df, note = chain_covariance(problem, local, C, options, watch)
         notes = [*notes, note]
     theta, loose = _in_theta(problem.frame, local, fixed)
-    _warn(problem, options, sample, done, drift)
+    if not fixed.size:
+        _warn(problem, options, sample, done, drift)
     how = Reads(
         done.reads,
         watch.rows / (time.perf_counter() - began),

@@ -16,6 +16,7 @@ from functools import reduce
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.fitting.carry import carry
 from masgrad.fitting.identify import separated
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -25,6 +26,9 @@ from masgrad.types import Rows
 GROUPS = 8
 """Groups of kept rows whose spread is the sampling error of what is missed."""
 
+
+ROUNDING = 1e-6
+"""A last step, in standard errors, that M and H need not be carried along."""
 
 PATIENCE = 10
 """Every so many reads it is asked whether steps will ever end."""
@@ -100,7 +104,10 @@ def correct(
         hopeless = reads % PATIENCE == 0 and separated(problem, total, kept).shape[1] > 0
         if done or hopeless or reads >= goal.most:
             exact = still and problem.prior is None
-            return Corrected(total.at(phi + step + extra), reads, size, 0.0 if exact else left)
+            there = phi + step + extra
+            trusted = alike(total) and shorter == 1 and size > ROUNDING
+            local = carry(problem, total, parts, there, kept) if trusted else total.at(there)
+            return Corrected(local, reads, size, 0.0 if exact else left)
         phi = phi + step
 
 

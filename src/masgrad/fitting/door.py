@@ -192,6 +192,7 @@ def _estimate(
     rng = np.random.default_rng([options.plan.seed, 0])
     single = options.plan.passes == 1 or not problem.source.again
     sample = take_sample(problem.source, single, _keep(problem.source, options.memory), rng)
+    problem.kept = sample.rows
     _check_rows(problem, sample)
     if new:
         problem.frame = frame_of(problem.model, sample.rows, options.start)

@@ -116,7 +116,8 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
     def alike(total: Quadratic) -> bool:
         return watch.drift(problem.raw_meat(total)) < SURPRISE
 
-    goal = Goal(plan.tolerance, np.inf, max(1, plan.most - 1))
+    longest = 0.1 if plan.passes == "converge" else np.inf
+    goal = Goal(plan.tolerance, longest, max(1, plan.most - 1))
     done = correct(problem, phi, sample.rows, goal, read, alike)
     return replace(done, reads=done.reads + 1)
 

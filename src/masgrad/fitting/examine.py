@@ -10,16 +10,18 @@ from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
 
-def explain(problem: Problem, rows: Rows, begin: int | None) -> InputError:
+def explain(problem: Problem, rows: Rows, read: int) -> InputError:
     """The error for a block that failed: which value, which column, which row.
 
     Args:
         problem: the model and the source, which is read again from the start if it can be.
         rows: the block that failed.
-        begin: number of its first row, where the source cannot be read again.
+        read: rows read before it, besides the kept ones, where the source is read once.
     """
     if not problem.source.again:
-        return _first_wrong(problem, rows, begin or 0) or _overflow(rows)
+        begin = read + count_rows(problem.kept)
+        found = _first_wrong(problem, problem.kept, 0) or _first_wrong(problem, rows, begin)
+        return found or _overflow(rows)
     row = 0
     for block in problem.source.blocks():
         found = _first_wrong(problem, block, row)

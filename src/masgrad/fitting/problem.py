@@ -39,6 +39,7 @@ class Problem:
         frame: the coordinates phi.
         threads: that sum over arrays.
         prior: the local model of rows that an earlier fit has read.
+        kept: the rows of the warm-up, once they are taken.
         notes: what the result should say.
         span: the range of the responses seen so far, for checks that need all of them.
     """
@@ -48,6 +49,7 @@ class Problem:
     frame: Frame
     threads: int = 1
     prior: Quadratic | None = None
+    kept: Rows | None = None
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
 

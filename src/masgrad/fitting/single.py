@@ -14,6 +14,7 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays
+from masgrad.fitting.carry import carry
 from masgrad.fitting.correcting import Corrected, third_order, with_prior
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -37,7 +38,8 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     extra, left = third_order(problem, total, seen, phi, kept)
     phi = phi + extra
     tension = _tension(problem.quadratic(phi, kept))
-    return Corrected(total.at(phi), 1, total.errors(phi - start.point), left, tension)
+    moved = total.errors(phi - start.point)
+    return Corrected(carry(problem, total, seen, phi, kept), 1, moved, left, tension)
 
 
 def _tension(kept: Quadratic) -> float:

@@ -1,0 +1,35 @@
+"""M and H at the estimate, though they were summed where the last step began.
+
+Both change by the step's length, two standard errors say, times the loss's third derivative: 1 % of
+the standard errors at N = 70,000 in a trial. On rows that were kept both can be had at either end, and
+the difference is added in proportion (a control variate: its own sampling error is a small share of
+a small change).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows, pick
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.quadratic import Quadratic
+from masgrad.types import Rows
+
+ENOUGH = 8192
+"""Kept rows on which the change is measured."""
+
+
+def carry(
+    problem: Problem, total: Quadratic, parts: list[Quadratic], phi: np.ndarray, kept: Rows
+) -> Quadratic:
+    """The total expanded at phi, its M and H moved there from where its parts were taken."""
+    few = pick(lambda a: a[:ENOUGH], kept)
+    there, n = problem.quadratic(phi, few), count_rows(few)
+    H, M = total.hessian.copy(), total.meat.copy()
+    for part in parts:
+        here = problem.quadratic(part.point, few)
+        H += (there.hessian - here.hessian) * (part.count / n)
+        M += (there.meat - here.meat) * (part.count / n)
+    moved = replace(total.at(phi), hessian=H, meat=M)
+    sound = min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0]) >= 0
+    return moved if sound else total.at(phi)
