@@ -183,8 +183,8 @@ def small():
 def small_first():
     """The first fit of a process, imports apart: nothing is compiled."""
     code = (
-        "import time, numpy as np, masgrad as mg; mg.fit; m = mg.Logistic();"
-        "r = np.random.default_rng(0); X = r.normal(size=(1000, 5)); y = 1.0 * (r.random(1000) < .5);"
+        "import time, numpy as np, masgrad as mg; mg.fit; m = mg.Poisson();"
+        "r = np.random.default_rng(0); X = r.normal(size=(1000, 5)); y = r.poisson(1, 1000) * 1.0;"
         "t = time.perf_counter(); mg.fit(m, (X, y)); print(time.perf_counter() - t)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from masgrad.data.columns import shuffle
 from masgrad.data.formulas import Terms, parse
-from masgrad.data.tables import Files, Frame, column_names, expand, shuffle
+from masgrad.data.tables import Files, Frame, column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning
 
 TERMS = parse("y ~ a + i + b + a:i")

@@ -1,9 +1,9 @@
 """M and H at the estimate, though they were summed where the last step began.
 
 Both change by the step's length, two standard errors say, times the loss's third derivative: 1 % of
-the standard errors at N = 70,000 in a trial. On rows that were kept both can be had at either end, and
-the difference is added in proportion (a control variate: its own sampling error is a small share of
-a small change).
+the standard errors at N = 70,000 in a trial. On rows that were kept both can be had at either end,
+and the difference is added in proportion (a control variate: its own sampling error is a small
+share of a small change).
 """
 
 from dataclasses import replace

@@ -96,8 +96,8 @@ def fit(
         >>> X = rng.normal(size=(2000, 2))
         >>> r = mg.fit(mg.Poisson(), (X, rng.poisson(np.exp(X @ [0.2, 0.4]))))
         >>> r.params.round(1), r.conf_int().round(2)
-        (array([0.2, 0.4]), array([[0.17, 0.27],
-               [0.36, 0.45]]))
+        (array([0.2, 0.4]), array([[0.16, 0.25],
+               [0.38, 0.46]]))
     """
     options = options_of(
         passes, cov_type, method, chains, step_size, start, starts, memory, block_size, threads,
