@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masgrad.data.formulas import Terms
-from masgrad.errors import AccuracyWarning, OrderWarning
+from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning
 from masgrad.fitting.bootstrap import chain_covariance
 from masgrad.fitting.correcting import Corrected
 from masgrad.fitting.covariance import covariance, is_gaussian, leveraged_meat
@@ -44,11 +44,17 @@ def assemble(
     fixed = unidentified(problem, local, sample.rows)
     drift = watch.drift(problem.raw_meat(local))
     C, df = _covariance(problem, options, local, fixed), None
-    if options.method == "chains":
+    if options.method == "chains" and not problem.stop.is_set():
         C, df, note = chain_covariance(problem, local, C, options, watch)
         notes = [*notes, note]
     theta, loose = _in_theta(problem.frame, local, fixed)
-    if not fixed.size:
+    if problem.stop.is_set():
+        _say(
+            InterruptedWarning,
+            f"stopped by Ctrl-C in read {done.reads}: the result is about the {local.count:,} rows "
+            "that it had seen",
+        )
+    elif not fixed.size:
         _warn(problem, options, sample, done, drift)
     how = Reads(
         done.reads,

@@ -102,7 +102,7 @@ def correct(
         near = shorter == 1 and not _far(problem, total, step)
         done = still or (near and own <= goal.remainder and size <= goal.step)
         hopeless = reads % PATIENCE == 0 and separated(problem, total, kept).shape[1] > 0
-        if done or hopeless or reads >= goal.most:
+        if done or hopeless or reads >= goal.most or problem.stop.is_set():
             exact = still and problem.prior is None
             there = phi + step + extra
             trusted = alike(total) and shorter == 1 and size > ROUNDING

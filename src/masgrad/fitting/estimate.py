@@ -108,10 +108,14 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         phi = _better(problem, sample.rows, phi, start.point)
     except BadBlock:  # it ran away, or a value is missing: then the next read finds it
         phi = start.point
+    except KeyboardInterrupt:
+        problem.stop.set()
+        phi = start.point
 
     def read(phi: np.ndarray) -> Quadratic:
         watch.restart()
-        return problem.read(phi, watch)
+        stopped = problem.stop.is_set()
+        return problem.quadratic(phi, sample.rows) if stopped else problem.read(phi, watch)
 
     def alike(total: Quadratic) -> bool:
         return watch.drift(problem.raw_meat(total)) < SURPRISE

@@ -7,8 +7,9 @@ are decoded by Arrow's threads while this one computes; other losses belong to X
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache, reduce
 from itertools import pairwise
@@ -41,6 +42,7 @@ class Problem:
         prior: the local model of rows that an earlier fit has read.
         kept: the rows of the warm-up, once they are taken.
         notes: what the result should say.
+        stop: set by Ctrl-C: what has been read by then is what the result is about.
         span: the range of the responses seen so far, for checks that need all of them.
     """
 
@@ -50,6 +52,7 @@ class Problem:
     threads: int = 1
     prior: Quadratic | None = None
     kept: Rows | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
 
@@ -88,7 +91,12 @@ class Problem:
 
     def quadratic(self, phi: np.ndarray, rows: Rows) -> Quadratic:
         """The local model of rows in memory."""
-        return self.read_blocks(phi, blocks(rows))
+        at, total = self._argument(phi), None
+        for block in blocks(rows):
+            sums = self._raw_sums(at, block, True, True)
+            total = sums if total is None else add(total, sums)
+        assert total is not None
+        return Quadratic.of(count_rows(rows), phi, self._finish(total))
 
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
@@ -102,27 +110,37 @@ class Problem:
         """The local model of the blocks of an array that begin at these rows."""
         source = self.source
         assert isinstance(source, Arrays)
-        threads = self.threads if self.linear else 1
+        threads = min(self.threads, len(starts)) if self.linear else 1
         if threads == 1 or len(starts) * source.block < THREAD_ROWS:
             return self.read_blocks(phi, source.slices(starts), watch)
         cuts = np.linspace(0, len(starts), threads + 1).astype(int)
         with ThreadPoolExecutor(threads) as pool:
             lanes = [source.slices(starts[a:b]) for a, b in pairwise(cuts)]
-            parts = list(pool.map(lambda lane: self.read_blocks(phi, lane, watch), lanes))
-        return reduce(Quadratic.merge, parts)
+            work = [pool.submit(self.read_blocks, phi, lane, watch) for lane in lanes]
+            try:
+                wait(work)
+            except KeyboardInterrupt:
+                self.stop.set()
+        return reduce(Quadratic.merge, [job.result() for job in work])
 
     def read_blocks(self, phi: np.ndarray, parts: Iterable[Rows], watch=None) -> Quadratic:
-        """The local model of these blocks at phi."""
-        at, total, count = self._argument(phi), None, 0
-        for rows in parts:
-            sums = self._raw_sums(at, rows, True, True)
-            total = sums if total is None else add(total, sums)
-            count += count_rows(rows)
-            if watch is not None:
-                watch(count_rows(rows), sums.gradient)
-        if total is None:
+        """The local model of these blocks at phi; on Ctrl-C, of those that were read."""
+        at, seen = self._argument(phi), None
+        try:
+            for rows in parts:
+                sums, n = self._raw_sums(at, rows, True, True), count_rows(rows)
+                seen = (sums, n) if seen is None else (add(seen[0], sums), seen[1] + n)
+                if watch is not None:
+                    watch(n, sums.gradient)
+                if self.stop.is_set():
+                    break
+        except KeyboardInterrupt:
+            self.stop.set()
+        if seen is None and self.stop.is_set():
+            raise KeyboardInterrupt
+        if seen is None:
             raise InputError("the data hold no rows; at least one observation is needed")
-        return Quadratic.of(count, phi, self._finish(total))
+        return Quadratic.of(seen[1], phi, self._finish(seen[0]))
 
     def raw_meat(self, total: Quadratic) -> np.ndarray:
         """Mean of g g' in the coordinates in which blocks are summed."""

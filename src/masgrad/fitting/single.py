@@ -29,7 +29,7 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     seen = with_prior(problem)
     total = reduce(Quadratic.merge, seen, start)
     phi = total.point + total.newton()
-    while (part := stretch(phi, total.count)) is not None:
+    while not problem.stop.is_set() and (part := stretch(phi, total.count)) is not None:
         seen.append(part)
         total = total.merge(part)
         phi = total.point + total.newton()
