@@ -4,6 +4,9 @@ A rejected input is a ValueError or a TypeError as well as a MasgradError. Each 
 parts: what was given, what is needed, what to do.
 """
 
+import sys
+import warnings
+
 
 class MasgradError(Exception):
     """Base of every error that masgrad raises on purpose."""
@@ -69,5 +72,9 @@ class AccuracyWarning(MasgradWarning):
     """An estimate may be further from the optimum than was asked for."""
 
 
-class LocalWarning(MasgradWarning):
-    """Several optima were found; the result is about one of them."""
+def say(category: type[MasgradWarning], message: str) -> None:
+    """Warn as if the caller of masgrad had: repeated calls of his own are told apart."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("masgrad"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -1,6 +1,6 @@
 """Columns of a table on their way to blocks: from Arrow to NumPy, cut to size, shuffled."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def _join(pieces: list[Columns]) -> Columns:
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def shuffle(blocks: Iterable[Rows], size: int, rng: np.random.Generator) -> Iterator[Rows]:
+def shuffle(blocks: Iterable[Rows], size: int, rng: np.random.Generator) -> Generator[Rows]:
     """The blocks in a random order, at most `size` of them held."""
     held = []
     for block in blocks:

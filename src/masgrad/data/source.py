@@ -3,13 +3,13 @@
 A source yields blocks of about BLOCK rows, in order or, with a generator, in a random order that is
 as good as the medium allows: chunks from all over an array, row groups and a shuffle buffer for a
 file. Values are checked by whoever sums over them: a number that is not finite shows in the sums,
-and only then is looked for (`find_bad`).
+and only then is looked for.
 """
 
 import abc
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,12 @@ class Source(abc.ABC):
     ordered: bool = False
 
     @abc.abstractmethod
-    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         """All rows, once, as float64 blocks; in a random order where `rng` is given."""
+
+    def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
+        """Blocks of which only the first will be read: for a sample."""
+        return self.blocks()
 
     def place(self, row: int) -> str:
         """How to name a row, counted from 0 in the order of `blocks()`."""
@@ -55,21 +59,22 @@ class Arrays(Source):
         self.rows, self.names, self.block, self.real = rows, names, block, real
         self.count: int = count_rows(rows)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         if rng is None:
             return self.slices(range(0, self.count, self.block))
         return self._shuffled(rng)
 
-    def slices(self, starts) -> Iterator[Rows]:
+    def slices(self, starts) -> Generator[Rows]:
         """The blocks that begin at these rows."""
         for start in starts:
             yield self._tree(lambda a, s=start: a[s : s + self.block])
 
-    def _shuffled(self, rng: np.random.Generator) -> Iterator[Rows]:
+    def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         chunk = CHUNK if self.count > self.block else 1
         chunks = rng.permutation(-(-self.count // chunk))
-        for start in range(0, len(chunks), self.block // chunk):
-            which = chunks[start : start + self.block // chunk]
+        many = max(1, self.block // chunk)
+        for start in range(0, len(chunks), many):
+            which = chunks[start : start + many]
             index = (which[:, None] * chunk + np.arange(chunk)).ravel()
             yield self.take(index[index < self.count])
 
@@ -111,10 +116,10 @@ class Stream(Source):
         self.check: Callable[[Rows], Rows] = lambda rows: rows
         self.real = True
 
-    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return ahead(self._blocks())
 
-    def _blocks(self) -> Iterator[Rows]:
+    def _blocks(self) -> Generator[Rows]:
         row = 0
         for block in self.start():
             try:
@@ -130,7 +135,7 @@ def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
     return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
 
 
-def ahead(blocks: Iterator[Any], depth: int = 4) -> Iterator[Any]:
+def ahead(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
     """The same blocks, read by another thread while the caller computes."""
     waiting: queue.Queue = queue.Queue(depth)
     stopped = threading.Event()

@@ -7,7 +7,7 @@ and whole blocks pass through a shuffle buffer.
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +51,13 @@ class Files(Source):
         self.medium = medium(self.paths, terms.columns, memory)
         self.count = self.medium.count
 
-    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         blocks = (as_block(self.terms, c) for c in cut(self.medium.batches(rng), self.block))
         return blocks if rng is None else shuffle(blocks, self._held(), rng)
+
+    def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
+        """From row groups in a random order, without filling a shuffle buffer."""
+        return (as_block(self.terms, c) for c in cut(self.medium.batches(rng), self.block))
 
     def _held(self) -> int:
         """Blocks of a shuffle buffer that takes a quarter of the memory."""
@@ -79,8 +83,11 @@ class Frame(Source):
         self.arrays = Arrays({name: _from_frame(frame, name) for name in terms.columns}, (), block)
         self.count = len(frame)
 
-    def blocks(self, rng: np.random.Generator | None = None) -> Iterator[Rows]:
+    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return (as_block(self.terms, columns) for columns in self.arrays.blocks(rng))
+
+    def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
+        return self.blocks(rng)
 
 
 def _from_frame(frame: "pd.DataFrame", name: str) -> np.ndarray:

@@ -1,14 +1,13 @@
 """From a corrected estimate to a `Result`: covariance, units of theta, notes and warnings."""
 
 import time
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from masgrad.data.formulas import Terms
-from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning
+from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
 from masgrad.fitting.bootstrap import chain_covariance
 from masgrad.fitting.correcting import Corrected
 from masgrad.fitting.covariance import covariance, is_gaussian, leveraged_meat
@@ -24,6 +23,9 @@ from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
 from masgrad.models.network import ReluNetwork
+
+FAR = 0.3
+"""Standard errors from the optimum that a single read or an update may be without a warning."""
 
 if TYPE_CHECKING:
     from masgrad.fitting.door import Options
@@ -41,23 +43,26 @@ def assemble(
     """The result of a fit that began at this time."""
     local, notes = done.local, list(problem.notes)
     check_kinks(problem, local, sample.rows)
-    fixed = unidentified(problem, local, sample.rows)
+    fixed = unidentified(problem, local, sample.rows, done.flat)
     drift = watch.drift(problem.raw_meat(local))
     C, df = _covariance(problem, options, local, fixed), None
-    if options.method == "chains" and not problem.stop.is_set():
+    if options.method == "chains" and fixed.size:
+        notes.append("Chains were not run, for some directions have no estimate: HC0 instead.")
+    elif options.method == "chains" and not problem.stop.is_set():
         C, df, note = chain_covariance(problem, local, C, options, watch)
         notes = [*notes, note]
     theta, loose = _in_theta(problem.frame, local, fixed)
     if problem.stop.is_set():
-        _say(
+        say(
             InterruptedWarning,
             f"stopped by Ctrl-C in read {done.reads}: the result is about the {local.count:,} rows "
             "that it had seen",
         )
     elif not fixed.size:
         _warn(problem, options, sample, done, drift)
+    extra = (options.cov_type == "HC3") + (df is not None)
     how = Reads(
-        done.reads,
+        done.reads + extra,
         watch.rows / (time.perf_counter() - began),
         done.correction,
         done.remainder,
@@ -103,31 +108,33 @@ def _warn(
 ) -> None:
     plan = options.plan
     if done.tension > SURPRISE:
-        _say(
+        say(
             OrderWarning,
             f"the first rows pull {done.tension:.0f} standard deviations away from the estimate: "
             "the rows are not in a random order, on which a single read relies, or the responses "
             "are separated; shuffle the rows, or let them be read twice",
         )
     elif drift > SURPRISE and not sample.whole:
-        _say(
+        say(
             OrderWarning,
             f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
             "more than they would; correcting reads make up for that. If neighbouring rows belong "
             "together, such as repeated measurements, intervals for independent rows are too short",
         )
-    unfinished = plan.passes in ("auto", "converge") and done.remainder > 10 * plan.tolerance
-    more_reads_help = problem.source.again and problem.prior is None
-    if unfinished and (more_reads_help or done.remainder > 0.3):
-        _say(
+    open_ended = plan.passes in ("auto", "converge") and problem.source.again
+    limit = 10 * plan.tolerance if open_ended and problem.prior is None else FAR
+    if done.felt > 1:
+        say(
+            AccuracyWarning,
+            f"some row's residual moved by {done.felt:.2g} times its noise while rows were read "
+            "once: standard errors may be off; let the rows be read twice",
+        )
+    if done.remainder > limit:
+        say(
             AccuracyWarning,
             f"after {done.reads} reads the estimate may still be {done.remainder:.2g} standard "
             "errors from the optimum of these rows",
         )
-
-
-def _say(category: type[Warning], message: str) -> None:
-    warnings.warn(message, category, stacklevel=7)
 
 
 def _notes(problem: Problem, options: "Options", local: Quadratic, drift: float) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows
+from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.averaging import batches
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -32,6 +33,12 @@ batch's noise is no longer the gradient's alone."""
 
 SETTLE = 6
 
+ROWS = 20
+"""Rows of a batch at least, for each parameter."""
+
+FEWEST = 8
+"""Steps of a chain at least."""
+
 
 def chain_covariance(
     problem: Problem, local: Quadratic, C: np.ndarray, options: "Options", watch: Watch
@@ -42,9 +49,15 @@ def chain_covariance(
     """
     rng = np.random.default_rng([options.plan.seed, 2])
     A, gamma = adjustment(local)
-    eta = options.plan.step_size / gamma
+    eta = min(options.plan.step_size, 1.0) / gamma
     kappa = gamma / max(_modes(local, A)[0][0], 1e-3 * gamma)
-    batch = max(32, min(BLOCK, int(local.count / max(STEPS, SETTLE * kappa))))
+    batch = int(local.count / max(STEPS, SETTLE * kappa))
+    batch = max(ROWS * len(A), min(BLOCK, batch))
+    if local.count < FEWEST * batch:
+        raise InputError(
+            f"{local.count} rows are too few for chains with {len(A)} parameters: batches of "
+            f"{batch} rows would make fewer than {FEWEST} steps; use method='sandwich'"
+        )
     means, steps = _run(problem, local.point, eta * A, batch, options.chains, rng, watch)
     away = _finite_length(means - means.mean(1, keepdims=True), local, eta, steps)
     spread = away @ away.T / (options.chains - 1)
@@ -66,7 +79,7 @@ def _run(
     for rows in batches(problem.source.blocks(rng), batch):
         n = count_rows(rows)
         weights = rng.poisson(1.0, (n, chains)).astype(float)
-        at = at - A @ (weighted_gradients(problem, at, rows, weights) / n)
+        at = at - A @ (weighted_gradients(problem, at, rows, weights) / batch)
         total, steps = total + at, steps + 1
         watch.tick(n)
     return total / steps, steps
@@ -97,7 +110,7 @@ def _modes(local: Quadratic, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _finite_length(away: np.ndarray, local: Quadratic, eta: float, steps: int) -> np.ndarray:
     """Deviations of averages as they would be had the chains forgotten their start."""
     rates, W = _modes(local, adjustment(local)[0])
-    left = np.abs(1 - eta * rates)
+    left = 1 - eta * rates
     powers = left[:, None] ** np.arange(1, steps + 1)
     factor = np.square(1 - powers).mean(1)
     return W @ (np.linalg.solve(W, away) / np.sqrt(factor)[:, None])
@@ -108,9 +121,10 @@ def _agreement(problem: Problem, spread: np.ndarray, C: np.ndarray, chains: int,
     chain, other = (np.sqrt(np.diag(problem.frame.cov(S))) for S in (spread, C))
     ratio = float(np.median(chain / other))
     allowed = 3 / np.sqrt(2 * (chains - 1))
-    verdict = (
-        "agree" if abs(ratio - 1) <= allowed else "DISAGREE: trust neither before you know why"
-    )
+    agree = abs(ratio - 1) <= allowed
+    verdict = "agree" if agree else "DISAGREE: trust neither before you know why"
+    if not agree:
+        say(AccuracyWarning, f"chains' standard errors are {ratio:.2f} times the sandwich's")
     return (
         f"{chains} chains of {steps} steps: their standard errors are {ratio:.2f} (median) times "
         f"the sandwich's;\n{allowed:.2f} either way is allowed: they {verdict}."

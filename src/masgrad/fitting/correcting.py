@@ -10,28 +10,29 @@ the other rows miss too, up to the sampling error of the kept ones. So the step 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.fitting.alike import agrees, informs
 from masgrad.fitting.carry import carry
 from masgrad.fitting.identify import separated
-from masgrad.fitting.problem import Problem
+from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.models.families import Gaussian
+from masgrad.fitting.steps import ROUNDING, Path, Steady, damping, on_plateau
 from masgrad.types import Rows
 
 GROUPS = 8
 """Groups of kept rows whose spread is the sampling error of what is missed."""
 
 
-ROUNDING = 1e-6
-"""A last step, in standard errors, that M and H need not be carried along."""
+FELT = 0.2
+"""A last step may move no row's residual by more than this share of its noise."""
 
-PATIENCE = 10
-"""Every so many reads it is asked whether steps will ever end."""
+CHANGE = 0.01
+"""Change of a standard error over the last step that kept rows are trusted to tell."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,12 @@ class Corrected:
         local: the quadratic of the last read, expanded at the estimate.
         reads: how many reads were spent.
         correction: size of the last step, in standard errors of the worst contrast.
-        remainder: predicted distance from the optimum that is left, in the same unit.
+        remainder: predicted distance from the optimum that is left, in standard errors, root mean
+            square over contrasts.
         tension: standard deviations by which the kept rows pull away from the estimate more than
             rows like the others would.
+        felt: how far residuals moved from where M was summed to the estimate, in units of noise.
+        flat: directions along which steps would never end, (p, k), or None.
     """
 
     local: Quadratic
@@ -52,9 +56,8 @@ class Corrected:
     correction: float
     remainder: float
     tension: float = 0.0
-
-
-Read = Callable[[np.ndarray], Quadratic]
+    felt: float = 0.0
+    flat: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Goal:
 
     Args:
         remainder: largest predicted remainder, in standard errors.
-        step: largest last step, in standard errors: M and H are those of the point before it.
+        step: largest last step, in standard errors.
         most: reads at most.
     """
 
@@ -72,43 +75,126 @@ class Goal:
     most: int
 
 
+Read = Callable[[np.ndarray], Quadratic]
+
+
 def correct(
     problem: Problem,
     phi: np.ndarray,
     kept: Rows,
     goal: Goal,
     read: Read,
-    alike: Callable[[Quadratic], bool] = lambda total: True,
+    ordered: Callable[[Quadratic], bool] = lambda total: False,
+    back: np.ndarray | None = None,
 ) -> Corrected:
-    """Read and step until the goal is reached.
+    """Read and step until the goal is reached, or steps are seen never to end.
 
-    Steps are shortened where they would leave the region in which a quadratic is one. If they do
-    not end, separation is looked for, along which they never would. Where the kept rows are not
-    `alike` the others, they predict nothing, and the step itself must become small.
+    Where the kept rows cannot stand for the others (a column that they hardly have, rows that are
+    `ordered`), they predict nothing, and the step itself must become small. `back` is where to
+    begin again if the first point is on a plateau, where Newton's steps are of no use.
     """
-    reads = 0
-    while True:
-        parts, reads = with_prior(problem, read(phi)), reads + 1
+    path, steady = Path(), Steady()
+    for reads in range(1, goal.most + 1):
+        try:
+            new = read(phi)
+        except BadBlock:
+            if not path.begun or reads == goal.most:
+                raise
+            phi = path.shorten(0.25)  # the rows are sound, an exponential has overflowed
+            continue
+        parts = with_prior(problem, new)
         total = reduce(Quadratic.merge, parts)
+        last = reads == goal.most or problem.stop.is_set()
+        if reads == 1 and back is not None and not last and on_plateau(problem, total):
+            phi = back
+            continue
+        if not last and path.overshot(total):
+            phi = path.shorten()
+            continue
         whole = total.newton()
         shorter = damping(problem, whole, kept)
         step = whole * shorter
-        size = total.errors(step)
-        extra, own, left = np.zeros_like(step), size, size
-        if alike(total):
-            own = third_order(problem, total, parts[:1], phi + step, kept)[1]
-            extra, left = third_order(problem, total, parts, phi + step, kept)
-        still = _still(phi, step)
-        near = shorter == 1 and not _far(problem, total, step)
-        done = still or (near and own <= goal.remainder and size <= goal.step)
-        hopeless = reads % PATIENCE == 0 and separated(problem, total, kept).shape[1] > 0
-        if done or hopeless or reads >= goal.most or problem.stop.is_set():
-            exact = still and problem.prior is None
-            there = phi + step + extra
-            trusted = alike(total) and shorter == 1 and size > ROUNDING
-            local = carry(problem, total, parts, there, kept) if trusted else total.at(there)
-            return Corrected(local, reads, size, 0.0 if exact else left)
-        phi = phi + step
+        ahead = look_ahead(problem, parts, total, phi + step, kept, ordered(total))
+        still, size = _still(phi, step), total.errors(step)
+        near = shorter == 1 and total.felt(step, problem.gaussian) < FELT
+        flat = separated(problem, total) if steady.after(whole) else None
+        endless = flat is not None and flat.size > 0
+        done = still or (near and ahead.own <= goal.remainder and size <= goal.step)
+        if done or last or endless:
+            end = _end(problem, total, step, ahead, kept, reads, still, flat if endless else None)
+            if shorter < 1:
+                end = replace(end, remainder=total.typical(whole))
+            if still or last or endless or _same_errors(end.local, total):
+                return end
+        phi = path.forward(total, step)
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is known of the point after a step, before it is read.
+
+    Args:
+        trusted: whether the kept rows can stand for the others.
+        extra: the step that is left there.
+        own: sampling error of `extra`, of the rows that are read, in standard errors.
+        left: the same with what a prior may miss.
+        parts: quadratics whose M and H can be carried along.
+    """
+
+    trusted: bool
+    extra: np.ndarray
+    own: float
+    left: float
+    parts: list[Quadratic]
+
+
+def look_ahead(
+    problem: Problem,
+    parts: list[Quadratic],
+    total: Quadratic,
+    phi: np.ndarray,
+    kept: Rows,
+    ordered: bool = False,
+) -> Ahead:
+    """What the quadratics of these parts (the prior's last, if any) miss at phi."""
+    read = parts if problem.prior is None else parts[:-1]
+    if ordered or not problem.spread or not informs(problem.quadratic(total.point, kept), total):
+        size = total.typical(phi - total.point)
+        return Ahead(False, np.zeros_like(phi), size, size, [])
+    extra, own = third_order(problem, total, read, phi, kept)
+    if not np.isfinite(own):  # an exponential has overflowed there
+        return Ahead(False, np.zeros_like(phi), np.inf, np.inf, [])
+    if problem.prior is None:
+        return Ahead(True, extra, own, own, read)
+    old, error = third_order(problem, total, [problem.prior], phi, kept)
+    if agrees(parts[0], problem.prior):
+        return Ahead(True, extra + old, own, float(np.hypot(own, error)), parts)
+    return Ahead(True, extra, own, own + total.typical(old), read)
+
+
+def _end(
+    problem: Problem,
+    total: Quadratic,
+    step: np.ndarray,
+    ahead: Ahead,
+    kept: Rows,
+    reads: int,
+    still: bool,
+    flat: np.ndarray | None,
+) -> Corrected:
+    there, size = total.point + step + ahead.extra, total.errors(step)
+    carried = ahead.trusted and size > ROUNDING and flat is None
+    local = carry(problem, total, ahead.parts, there, kept) if carried else total.at(there)
+    exact = still and problem.prior is None
+    return Corrected(local, reads, size, 0.0 if exact else ahead.left, flat=flat)
+
+
+def _same_errors(local: Quadratic, before: Quadratic) -> bool:
+    """Whether standard errors changed so little over the last step that kept rows tell it."""
+    new, old = (np.diag(q.sandwich()) for q in (local, before))
+    alive = old > 0
+    return bool((np.abs(new[alive] / old[alive] - 1) < 2 * CHANGE).all())
 
 
 def with_prior(problem: Problem, *parts: Quadratic) -> list[Quadratic]:
@@ -116,35 +202,10 @@ def with_prior(problem: Problem, *parts: Quadratic) -> list[Quadratic]:
     return list(parts) if problem.prior is None else [*parts, problem.prior]
 
 
-def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
-    """log(1 + d) / d for a step that moves the linear predictor by up to d > 1, else 1.
-
-    The curvature of a logistic or Poisson loss changes by at most a factor e^d over such a step,
-    and the shortened one is safe (generalised self-concordance; Bach 2010).
-    """
-    if problem.family is None or isinstance(problem.family, Gaussian):
-        return 1.0
-    moved = max(np.abs(problem.features(rows) @ step).max() for rows in blocks(kept))
-    return float(np.log1p(moved) / moved) if moved > 1 else 1.0
-
-
-def _far(problem: Problem, total: Quadratic, step: np.ndarray) -> bool:
-    """Whether M and H were taken too far from the estimate to serve there.
-
-    In units of the model's own noise the step is a few standard errors in most directions; one of
-    many times that has passed through rows whose residuals have changed with it.
-    """
-    if problem.family is None:
-        return False
-    after = total.at(total.point + step)
-    noise = after.squares / after.count if isinstance(problem.family, Gaussian) else 1.0
-    return bool(step @ total.hessian @ step > 100 * len(step) * noise)
-
-
 def third_order(
     problem: Problem, total: Quadratic, parts: list[Quadratic], phi: np.ndarray, kept: Rows
 ) -> tuple[np.ndarray, float]:
-    """The step that is left at phi, and its sampling error in standard errors.
+    """The step that is left at phi, and twice its sampling error (see `Quadratic.typical`).
 
     Args:
         problem: the loss.
@@ -157,9 +218,9 @@ def third_order(
     steps = [-total.solve(_missed(problem, parts, phi, rows)) for rows in blocks(kept, size)]
     mean = np.mean(steps, 0)
     if len(steps) < 2:
-        return mean, total.errors(mean)
-    spread = sum(total.errors(step - mean) ** 2 for step in steps)
-    return mean, float(np.sqrt(spread / len(steps) / (len(steps) - 1)))
+        return mean, total.typical(mean)
+    spread = sum(total.typical(step - mean) ** 2 for step in steps)
+    return mean, 2 * float(np.sqrt(spread / len(steps) / (len(steps) - 1)))
 
 
 def _missed(problem: Problem, parts: list[Quadratic], phi: np.ndarray, rows: Rows) -> np.ndarray:

@@ -18,6 +18,7 @@ from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.models.families import Gaussian
 from masgrad.models.glm import GLM
+from masgrad.models.mixture import GaussianMixture
 from masgrad.types import Rows
 
 KINDS = ("robust", "HC0", "HC1", "HC3", "nonrobust")
@@ -26,6 +27,11 @@ KINDS = ("robust", "HC0", "HC1", "HC3", "nonrobust")
 def check_kind(cov_type: str, problem: Problem) -> None:
     if cov_type not in KINDS:
         raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(KINDS)}")
+    if cov_type == "nonrobust" and not isinstance(problem.model, GLM | GaussianMixture):
+        raise InputError(
+            "cov_type='nonrobust' trusts the loss to be a negative log-likelihood, which "
+            f"{type(problem.model).__name__} need not be; use 'robust'"
+        )
     if cov_type == "HC3" and not (isinstance(problem.model, GLM) and problem.source.again):
         raise InputError(
             "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "

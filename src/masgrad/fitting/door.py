@@ -53,6 +53,8 @@ def fit(
     model: Model,
     data: Any,
     passes: int | str = "auto",
+    penalty: None = None,
+    weights: None = None,
     *,
     formula: str | None = None,
     cov_type: str = "robust",
@@ -77,6 +79,8 @@ def fit(
         passes: "auto" reads until the estimate is within 0.001 standard errors of the optimum of
             these rows, mostly twice; "converge" until it is within 1e-6; a number is the most
             reads that may be made, and 1 is an estimate from a single read.
+        penalty: to come, with MadProx.
+        weights: to come.
         formula: for tables, such as "y ~ a + b".
         cov_type: "robust" (HC0), "HC1", "HC3", or "nonrobust", which trusts the model.
         method: "sandwich", or "chains": the spread of averaged MasGrad chains.
@@ -99,6 +103,12 @@ def fit(
         (array([0.2, 0.4]), array([[0.16, 0.25],
                [0.38, 0.46]]))
     """
+    if not isinstance(model, Model):
+        hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
+        raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")
+    for name, value in (("penalty", penalty), ("weights", weights)):
+        if value is not None:
+            raise InputError(f"{name} is not supported yet; leave it None")
     options = options_of(
         passes, cov_type, method, chains, step_size, start, starts, memory, block_size, threads,
         seed, progress,
@@ -171,7 +181,7 @@ def fit_source(
     """`fit` on a source of rows, perhaps after earlier ones whose local model is the prior."""
     began = time.perf_counter()
     problem = Problem(model, source, frame or frames.identity(1), options.threads, prior)
-    check_kind(options.cov_type, problem)
+    check_options(problem, options)
     with one_blas_thread(), Progress(_total(source), options.progress, "rows") as bar:
         watch = Watch(bar, source.ordered)
         try:
@@ -186,12 +196,26 @@ def fit_source(
             ) from None
 
 
+def check_options(problem: Problem, options: Options) -> None:
+    """Options that this model or this source cannot serve."""
+    check_kind(options.cov_type, problem)
+    again, several = problem.source.again, options.plan.passes not in (1, "auto")
+    if not again and (several or options.method == "chains"):
+        raise InputError(
+            "an iterator can be read once, and "
+            f"{'chains' if options.method == 'chains' else f'passes={options.plan.passes!r}'} "
+            "needs more; give mg.Stream(function) with a function that starts it anew"
+        )
+    if options.method == "chains" and options.cov_type not in ("robust", "HC0"):
+        raise InputError("chains have a covariance of their own; leave cov_type as it is")
+
+
 def _estimate(
     problem: Problem, options: Options, new: bool, watch: Watch
 ) -> tuple[Sample, Corrected]:
     rng = np.random.default_rng([options.plan.seed, 0])
     single = options.plan.passes == 1 or not problem.source.again
-    sample = take_sample(problem.source, single, _keep(problem.source, options.memory), rng)
+    sample = take_sample(problem.source, single, KEEP, options.memory // 8, rng)
     problem.kept = sample.rows
     _check_rows(problem, sample)
     if new:
@@ -200,12 +224,6 @@ def _estimate(
     done = estimate(problem, options.plan, sample, start, watch)
     _check_responses(problem)
     return sample, done
-
-
-def _keep(source: Source, memory: int) -> int:
-    """Rows to keep, within an eighth of the memory."""
-    p = len(source.names) or 1
-    return max(64, min(max(KEEP, 40 * p), memory // 8 // (8 * (p + 1))))
 
 
 def _check_rows(problem: Problem, sample: Sample) -> None:
@@ -219,7 +237,9 @@ def _check_rows(problem: Problem, sample: Sample) -> None:
             "parameters are needed"
         )
     if sample.whole and isinstance(problem.model, GLM):
-        y = sample.rows[1]
+        y, family = sample.rows[1], problem.model.family
+        if not (y.min() >= family.lowest and y.max() <= family.highest):
+            raise BadBlock(sample.rows)
         problem.span[:] = float(y.min()), float(y.max())
         _check_responses(problem)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, count_rows
+from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.data.arrays import blocks as rows_in_blocks
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
@@ -29,6 +29,9 @@ TOLERANCE = 1e-3
 CONVERGED = 1e-6
 ROUNDING = 1e-10
 MOST_READS = 60
+FEWEST = 1024
+"""Rows that are kept whatever the memory."""
+
 STEPS = 256
 """MasGrad takes at least so many steps in its read, with smaller batches where rows are few."""
 
@@ -117,12 +120,12 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         stopped = problem.stop.is_set()
         return problem.quadratic(phi, sample.rows) if stopped else problem.read(phi, watch)
 
-    def alike(total: Quadratic) -> bool:
-        return watch.drift(problem.raw_meat(total)) < SURPRISE
+    def ordered(total: Quadratic) -> bool:
+        return watch.drift(problem.raw_meat(total)) > SURPRISE
 
     longest = 0.1 if plan.passes == "converge" else np.inf
     goal = Goal(plan.tolerance, longest, max(1, plan.most - 1))
-    done = correct(problem, phi, sample.rows, goal, read, alike)
+    done = correct(problem, phi, sample.rows, goal, read, ordered, back=start.point)
     return replace(done, reads=done.reads + 1)
 
 
@@ -135,27 +138,52 @@ def _better(problem: Problem, rows: Rows, phi: np.ndarray, start: np.ndarray) ->
     return phi if fall.mean() >= -10 * noise else start
 
 
-def take_sample(source: Source, single: bool, keep: int, rng: np.random.Generator) -> Sample:
-    """The rows to keep: at random from an array, the first ones of anything else."""
+def take_sample(
+    source: Source, single: bool, keep: int, room: int, rng: np.random.Generator
+) -> Sample:
+    """The rows to keep: at random from an array, the first ones of anything else.
+
+    Args:
+        source: all rows.
+        single: whether the others are read once, after these.
+        keep: how many.
+        room: bytes that they may take, unless that were fewer than FEWEST of them.
+        rng: for the choice from an array, and among row groups.
+    """
     if isinstance(source, Arrays):
-        if keep >= source.count or not single:
-            return Sample(source.sample(keep, rng), keep >= source.count)
-        starts = rng.permutation(np.arange(0, source.count, source.block))
-        first = -(-keep // source.block)
-        rows = _join(list(source.slices(starts[:first])))
-        return Sample(rows, first >= len(starts), starts=starts[first:])
-    blocks = iter(source.blocks(rng if source.again and not single else None))
-    first, rows = [], 0
+        return _from_array(source, single, keep, room, rng)
+    blocks = source.blocks() if single else source.first_blocks(rng)
+    first, rows, size = [], 0, 0
     for block in blocks:
         first.append(block)
-        rows += count_rows(block)
-        if rows >= keep:
+        rows, size = rows + count_rows(block), size + _bytes(block)
+        if rows >= keep or (size >= room and rows >= FEWEST):
             break
-    if not first:
-        raise InputError("the data hold no rows; at least one observation is needed")
-    if rows < keep:
+    else:
+        if not first:
+            raise InputError("the data hold no rows; at least one observation is needed")
         return Sample(_join(first), True)
-    return Sample(_join(first), False, blocks=blocks)
+    if single:
+        return Sample(_join(first), False, blocks=blocks)
+    blocks.close()
+    return Sample(_join(first), False)
+
+
+def _from_array(
+    source: Arrays, single: bool, keep: int, room: int, rng: np.random.Generator
+) -> Sample:
+    one = _bytes(pick(lambda a: a[:1], source.rows))
+    keep = min(keep, max(FEWEST, room // max(one, 1)))
+    if keep >= source.count or not single:
+        return Sample(source.sample(keep, rng), keep >= source.count)
+    starts = rng.permutation(np.arange(0, source.count, source.block))
+    first = -(-keep // source.block)
+    rows = _join(list(source.slices(starts[:first])))
+    return Sample(rows, first >= len(starts), starts=starts[first:])
+
+
+def _bytes(rows: Rows) -> int:
+    return sum(a.nbytes for a in jax.tree.leaves(rows))
 
 
 def _join(blocks: list[Rows]) -> Rows:

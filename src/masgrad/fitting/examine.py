@@ -66,7 +66,7 @@ def _name(source: Source, column: int) -> str:
 
 
 def _overflow(rows: Rows) -> InputError:
-    if isinstance(rows, tuple):
+    if isinstance(rows, tuple) and rows[0].ndim == 2:
         largest = np.abs(rows[0]).max(0)
         column = int(np.argmax(largest))
         said = f"; column {column} reaches {largest[column]:.3g}"

@@ -4,8 +4,8 @@ MasGrad is not invariant to a change of coordinates, and a column 1e9 + u has lo
 it is squared. So fits run in phi, where columns are scaled, and centred where they can be:
 
 - against a constant column k:  phi_k = v_k theta_k + sum_j c_j theta_j,  phi_j = s_j theta_j
-- without one, a Householder reflection P turns the shifts c / s into the first axis:
-  x'theta = |d| chi_1 + (P u)'chi  with  u = (x - c) / s,  d = c / s,  chi = P (s theta)
+- without one, a Householder reflection turns the shifts d = c / s into the first axis, P d = r e_1:
+  x'theta = r chi_1 + (P u)'chi  with  u = (x - c) / s,  chi = P (s theta),  r = -sign(d_1) |d|
 
 Where shifts are small the rows stay as they are, and only sums over rows are transformed.
 """
@@ -54,12 +54,17 @@ class Frame:
         J = self.matrix
         H = None if s.hessian is None else J.T @ s.hessian @ J
         M = None if s.meat is None else J.T @ s.meat @ J
-        return RowSums(s.gradient @ J, H, M, s.squares)
+        # A centred column is at most as large as the raw one and its shift together.
+        peak = np.abs(s.peak) / np.abs(self.scale) * np.where(self.centre == 0, 1.0, 2.0)
+        return RowSums(s.gradient @ J, H, M, s.squares, peak)
 
     def design(self, X: np.ndarray) -> np.ndarray:
         """X J, without forming the large numbers that would cancel."""
         if self.constant is None:
-            return _reflect((X - self.centre) / self.scale, self.centre / self.scale)
+            d = self.centre / self.scale
+            U = _reflect((X - self.centre) / self.scale, d)
+            U[:, 0] = 1.0 + U[:, 0] / _length(d)
+            return U
         one = X[:, self.constant] / self.scale[self.constant]
         U = (X - one[:, None] * self.centre) / self.scale
         U[:, self.constant] = one
@@ -79,7 +84,7 @@ def of_design(X: np.ndarray) -> Frame:
     """The frame of a design matrix, from some of its rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre = X.mean(0)
-        spread = np.sqrt(np.square(X - centre).mean(0))
+        spread = _spread(X, centre)
     still = spread <= 1e-14 * np.abs(centre)
     constants = np.flatnonzero(still & (centre != 0))
     size = np.where(centre != 0, np.abs(centre), 1.0)
@@ -89,7 +94,21 @@ def of_design(X: np.ndarray) -> Frame:
     shift = np.abs(centre / spread)
     if shift.max() > FAR:
         return _reflected(centre, spread)
-    return of_scale(np.sqrt(np.square(X).mean(0)) + (spread == 0) + (np.abs(X).max(0) == 0))
+    size = _spread(X, np.zeros(X.shape[1]))
+    return of_scale(np.where(size > 0, size, 1.0))
+
+
+def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Root mean square about a centre; a few outliers must not set a column's unit.
+
+    They are cut to 20 times the median deviation, where that is not 0 (as it is for a dummy).
+    """
+    away = np.abs(X - centre)
+    middle = np.median(np.abs(X - np.median(X, axis=0)), axis=0)
+    reach = np.where(middle > 0, 20 * middle + np.median(away, axis=0), np.inf)
+    largest = np.minimum(reach, away.max(0))
+    unit = np.where(largest > 0, largest, 1.0)
+    return unit * np.sqrt(np.square(np.minimum(away, largest) / unit).mean(0))
 
 
 def _against_constant(c: np.ndarray, s: np.ndarray, k: int, still: np.ndarray) -> Frame:
@@ -104,18 +123,18 @@ def _against_constant(c: np.ndarray, s: np.ndarray, k: int, still: np.ndarray) -
 
 def _reflected(c: np.ndarray, s: np.ndarray) -> Frame:
     d = c / s
-    P = _reflect(np.eye(len(c)), d, plain=True)
-    P[:, 0] /= np.linalg.norm(d)
+    P = _reflect(np.eye(len(c)), d)
+    P[:, 0] /= _length(d)
     return Frame(P / s[:, None], c, s, None, True)
 
 
-def _reflect(U: np.ndarray, d: np.ndarray, plain: bool = False) -> np.ndarray:
-    """U P with P e_1 = d / |d|; unless plain, the first feature is 1 + (U P)_1 / |d|."""
-    length = np.linalg.norm(d)
-    v = d / length
-    v[0] -= 1.0
-    norm = v @ v
-    out = U - np.outer(U @ v, v) * (2.0 / norm) if norm > 0 else U.copy()
-    if not plain:
-        out[:, 0] = 1.0 + out[:, 0] / length
-    return out
+def _length(d: np.ndarray) -> float:
+    """r: the sign is the one for which d - r e_1 does not cancel."""
+    return float(-np.copysign(np.linalg.norm(d), d[0]))
+
+
+def _reflect(U: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """U P with P d = r e_1."""
+    v = d.copy()
+    v[0] -= _length(d)
+    return U - np.outer(U @ v, v) * (2.0 / (v @ v))

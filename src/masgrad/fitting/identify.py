@@ -2,73 +2,53 @@
 
 A direction of phi in which H vanishes is not identified. For a linear predictor the reason is in
 X (a column of zeros, columns that determine one another) or in y: where a direction separates the
-responses the loss falls for ever, and the information N d'Hd / d'Sd, S = E[x x'], goes to 0.
+responses the loss falls for ever, steps along it never end (`Steady`), and the information on the
+linear predictor goes to 0.
 """
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
-from masgrad.errors import IdentificationWarning, InputError, SeparationWarning
+from masgrad.errors import IdentificationWarning, InputError, SeparationWarning, say
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.problem import Problem
-from masgrad.fitting.quadratic import EMPTY, SINGULAR, Quadratic
+from masgrad.fitting.quadratic import EMPTY, Quadratic
 from masgrad.models.families import Gaussian
 from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
-LITTLE = 0.05
-"""Information on the linear predictor below which, its standard error beyond 4, there is none."""
+LITTLE = 1e-3
+"""Information on the linear predictor below which, its standard error beyond 30, there is none."""
 
 
-def unidentified(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray:
-    """Directions of phi without an estimate, (p, k), each warned of.
+def unidentified(
+    problem: Problem, local: Quadratic, kept: Rows, flat: np.ndarray | None
+) -> np.ndarray:
+    """Directions of phi without an estimate, (p, k), each warned of; `flat` are separated ones.
 
     Collinear columns are an error: no number for either of them would mean anything.
     """
     if not problem.linear:
         return _flat(local)
-    if not _suspicious(problem, local):
-        return np.empty((len(local.point), 0))
-    S = _design_moment(problem, local, kept)
-    empty = _empty_columns(problem, S)
-    flat = separated(problem, local, kept, S)
-    if flat.shape[1]:
-        _warn_separated(problem, flat)
-    return np.hstack([np.eye(len(S))[:, empty], flat])
-
-
-def separated(
-    problem: Problem, local: Quadratic, kept: Rows, S: np.ndarray | None = None
-) -> np.ndarray:
-    """Directions of phi in which the responses are separated, (p, k)."""
-    p = len(local.point)
-    if (
-        not problem.linear
-        or isinstance(problem.family, Gaussian)
-        or not _suspicious(problem, local)
-    ):
-        return np.empty((p, 0))
-    S = _design_moment(problem, local, kept) if S is None else S
-    alive = np.diag(S) > EMPTY * np.diag(S).max()
-    size = np.sqrt(np.diag(S)[alive])
-    H, S = (M[np.ix_(alive, alive)] / np.outer(size, size) for M in (local.hessian, S))
-    values, vectors = eigh(H, S + SINGULAR * np.eye(len(size)))
-    flat = np.zeros((p, int((values < LITTLE).sum())))
-    flat[alive] = vectors[:, values < LITTLE] / size[:, None]
-    return flat / np.linalg.norm(flat, axis=0)
-
-
-def _suspicious(problem: Problem, local: Quadratic) -> bool:
-    """Whether some direction of phi, where columns are of size 1, has next to no information."""
+    flat = np.empty((len(local.point), 0)) if flat is None else flat
+    empty = np.array([], int)
     if local.null.shape[1]:
-        return True
-    return (
-        not isinstance(problem.family, Gaussian) and np.linalg.eigvalsh(local.hessian)[0] < LITTLE
-    )
+        empty = _empty_columns(problem, _design_moment(problem, local, kept))
+    if local.null.shape[1] > len(empty) and not flat.size:  # X is sound, so it is y
+        flat = separated(problem, local)
+    if flat.size:
+        _warn_separated(problem, flat)
+    return np.hstack([np.eye(len(local.point))[:, empty], flat])
+
+
+def separated(problem: Problem, local: Quadratic) -> np.ndarray:
+    """Directions of phi, in which columns are of size 1, with next to no information, (p, k)."""
+    if not problem.linear or isinstance(problem.family, Gaussian):
+        return np.empty((len(local.point), 0))
+    values, vectors = np.linalg.eigh(local.hessian)
+    return vectors[:, values < LITTLE]
 
 
 def _design_moment(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray:
@@ -104,10 +84,9 @@ def _empty_columns(problem: Problem, S: np.ndarray) -> np.ndarray:
 
 def _warn_empty(problem: Problem, empty: np.ndarray) -> None:
     names = ", ".join(_label(problem, j) for j in empty)
-    warnings.warn(
-        f"column {names} is 0 in every row: its coefficient is not estimable (NaN); drop it",
+    say(
         IdentificationWarning,
-        stacklevel=2,
+        f"column {names} is 0 in every row: its coefficient is not estimable (NaN); drop it",
     )
 
 
@@ -119,24 +98,22 @@ def touched(frame: Frame, directions: np.ndarray) -> np.ndarray:
 
 def _warn_separated(problem: Problem, flat: np.ndarray) -> None:
     names = [_label(problem, j) for j in np.flatnonzero(touched(problem.frame, flat))]
-    warnings.warn(
+    say(
+        SeparationWarning,
         f"the responses are separated along {', '.join(names)}: the likelihood rises for ever "
         "there, and that direction has no estimate and no interval; drop the column, join "
         "categories, or use a penalty",
-        SeparationWarning,
-        stacklevel=2,
     )
 
 
 def _flat(local: Quadratic) -> np.ndarray:
     null = local.null
     if null.shape[1]:
-        warnings.warn(
+        say(
+            IdentificationWarning,
             f"the loss is flat in {null.shape[1]} of {len(null)} directions of theta: parameters "
             "that move along them are not identified (standard error inf); functions that do not "
             "depend on them are: result.law.push(function)",
-            IdentificationWarning,
-            stacklevel=2,
         )
     return null / np.maximum(np.linalg.norm(null, axis=0), np.finfo(float).tiny)
 

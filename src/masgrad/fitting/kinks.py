@@ -26,7 +26,11 @@ def check_curvature(local: Quadratic) -> None:
     """Refuse a Hessian of zeros where gradients are none: no step could be chosen."""
     size = np.sqrt(np.abs(np.diag(local.meat)) * local.count)
     if (np.abs(local.hessian) <= 1e-14 * np.outer(size, size) / local.count).all():
-        raise kinked("vanishes everywhere, though the gradient does not")
+        raise InputError(
+            "the Hessian of the loss by automatic differentiation vanishes everywhere, though its "
+            "gradient does not: the loss is linear, or has kinks that autodiff does not see; "
+            "smooth it (softplus for relu, Huber, a smoothed pinball)"
+        )
 
 
 def check_kinks(problem: Problem, local: Quadratic, kept: Rows) -> None:

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache, cached_property, reduce
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -22,9 +23,13 @@ from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
+from masgrad.models.families import Gaussian
 from masgrad.models.glm import GLM, linear_sums
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
+
+MANY = 50
+"""Rows that must share in a column for a sample to speak for it."""
 
 THREAD_ROWS = 50_000
 """Fewer rows are summed by one thread: starting others would take as long."""
@@ -57,11 +62,16 @@ class Problem:
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
 
     def __post_init__(self):
+        self.lock = threading.Lock()
         self.family = self.model.family if isinstance(self.model, GLM) else None
 
     @property
     def linear(self) -> bool:
         return self.family is not None
+
+    @property
+    def gaussian(self) -> bool:
+        return isinstance(self.family, Gaussian)
 
     def block_sums(
         self, phi: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
@@ -142,6 +152,15 @@ class Problem:
             raise InputError("the data hold no rows; at least one observation is needed")
         return Quadratic.of(seen[1], phi, self._finish(seen[0]))
 
+    @cached_property
+    def spread(self) -> bool:
+        """Whether every column of the kept rows is carried by many of them, not by a few."""
+        if self.family is None or self.kept is None:
+            return True
+        squares = np.square(self.features(self.kept))
+        carried = squares.sum(0) ** 2 / np.maximum(np.square(squares).sum(0), 1e-300)
+        return bool(carried.min() >= min(MANY, 0.1 * len(squares)))
+
     def raw_meat(self, total: Quadratic) -> np.ndarray:
         """Mean of g g' in the coordinates in which blocks are summed."""
         if self.frame.far:
@@ -169,13 +188,15 @@ class Problem:
 
     def _check(self, rows: Rows, sums: RowSums) -> None:
         """A cheap look at a block; what is wrong with it is found by a slower one."""
-        fine = np.isfinite(sums.gradient.sum()) and np.isfinite(sums.squares)
-        fine = fine and (sums.hessian is None or np.isfinite(sums.hessian.sum()))
-        fine = fine and (sums.meat is None or np.isfinite(sums.meat.sum()))
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = sums.gradient.sum() + sums.squares
+            total += sum(m.sum() for m in (sums.hessian, sums.meat) if m is not None)
+        fine = np.isfinite(total)
         if self.family is not None:
             low, high = float(rows[1].min()), float(rows[1].max())
             fine = fine and low >= self.family.lowest and high <= self.family.highest
-            self.span[:] = min(self.span[0], low), max(self.span[1], high)
+            with self.lock:
+                self.span[:] = min(self.span[0], low), max(self.span[1], high)
         if not fine:
             raise BadBlock(rows)
 
@@ -184,7 +205,11 @@ def add(a: RowSums, b: RowSums) -> RowSums:
     """Sums over two blocks at one point, both with all parts."""
     assert a.hessian is not None and a.meat is not None
     return RowSums(
-        a.gradient + b.gradient, a.hessian + b.hessian, a.meat + b.meat, a.squares + b.squares
+        a.gradient + b.gradient,
+        a.hessian + b.hessian,
+        a.meat + b.meat,
+        a.squares + b.squares,
+        np.maximum(a.peak, b.peak),
     )
 
 
@@ -200,11 +225,28 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Fits:
+    """Fits that run now in this process: the first limits BLAS, the last gives it back."""
+
+    lock = threading.Lock()
+    running = 0
+    limit: Any = None
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Our own threads own the cores: BLAS gets one each."""
-    with _controller().limit(limits=1, user_api="blas"):
+    with _Fits.lock:
+        _Fits.running += 1
+        if _Fits.running == 1:
+            _Fits.limit = _controller().limit(limits=1, user_api="blas")
+    try:
         yield
+    finally:
+        with _Fits.lock:
+            _Fits.running -= 1
+            if _Fits.running == 0 and _Fits.limit is not None:
+                _Fits.limit.restore_original_limits()
 
 
 def cores() -> int:

@@ -23,6 +23,10 @@ EMPTY = 1e-13
 """Share of the largest diagonal entry of H up to which another is 0 to rounding."""
 
 
+NEGATIVE = 1e-8
+"""A negative eigenvalue down to this is rounding of a direction in which H vanishes."""
+
+
 class NotConvex(InputError):
     """H has a negative direction where a Newton-like step was asked for."""
 
@@ -37,11 +41,12 @@ class Quadratic:
     hessian: np.ndarray
     meat: np.ndarray
     squares: float = 0.0
+    peak: np.ndarray | float = 0.0
 
     @classmethod
     def of(cls, count: int, point: np.ndarray, sums: RowSums) -> "Quadratic":
         assert sums.hessian is not None and sums.meat is not None
-        return cls(count, point, sums.gradient, sums.hessian, sums.meat, sums.squares)
+        return cls(count, point, sums.gradient, sums.hessian, sums.meat, sums.squares, sums.peak)
 
     def at(self, point: np.ndarray) -> "Quadratic":
         """The same quadratic, expanded at another point.
@@ -63,7 +68,18 @@ class Quadratic:
             self.hessian + other.hessian,
             self.meat + other.meat,
             self.squares + other.squares,
+            np.maximum(self.peak, other.peak),
         )
+
+    def felt(self, step: np.ndarray, gaussian: bool) -> float:
+        """How far a step moves the residual of the row that feels it most, in units of its noise.
+
+        Where some row's residual changes, so do M and H.
+        """
+        noise = np.sqrt(max(self.at(self.point + step).squares, 0.0) / self.count)
+        noise = noise if gaussian else 1.0
+        most = float(np.linalg.norm(self.peak * step))
+        return most / noise if noise > 0 else (np.inf if most else 0.0)
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -89,7 +105,7 @@ class Quadratic:
     def null(self) -> np.ndarray:
         """Directions of phi in which H vanishes, (p, k)."""
         size, values, Q = self.spectrum
-        return Q[:, np.abs(values) <= SINGULAR] / size[:, None]
+        return Q[:, values <= SINGULAR] / size[:, None]
 
     def newton(self) -> np.ndarray:
         """The step to the quadratic's minimum, -H^-1 G."""
@@ -98,7 +114,7 @@ class Quadratic:
     def solve(self, b: np.ndarray) -> np.ndarray:
         """H^-1 b, outside the directions in which H vanishes."""
         size, values, Q = self.spectrum
-        if values[0] < -SINGULAR:
+        if values[0] < -NEGATIVE:
             raise NotConvex(f"H has the negative eigenvalue {values[0]:.2g}")
         keep = values > SINGULAR
         along = (Q[:, keep].T @ (b.T / size).T).T / values[keep]
@@ -107,10 +123,18 @@ class Quadratic:
     def errors(self, step: np.ndarray) -> float:
         """A step in standard errors, in the contrast where it is largest."""
         turned = self.hessian @ step
-        size = np.sqrt(np.maximum(np.diag(self.meat), np.finfo(float).tiny))
+        if not turned.any():
+            return 0.0
+        size = np.sqrt(np.maximum(np.diag(self.meat), 1e-200))
         values, Q = np.linalg.eigh(self.meat / np.outer(size, size))
         along = Q.T @ (turned / size)
-        return float(np.sqrt((along**2 / np.maximum(values, 1e-12 * values[-1])).sum()))
+        floor = max(1e-12 * values[-1], 1e-100)
+        with np.errstate(over="ignore"):
+            return float(np.sqrt((along**2 / np.maximum(values, floor)).sum()))
+
+    def typical(self, step: np.ndarray) -> float:
+        """A step in standard errors, root mean square over contrasts."""
+        return self.errors(step) / np.sqrt(len(step))
 
     def sandwich(self) -> np.ndarray:
         """H^-1 M H^-1 over sums: the robust covariance of the estimate (HC0)."""

@@ -33,7 +33,8 @@ class Reads:
         reads: times that the rows were read.
         rows_per_second: rows read in all, for each second of the fit.
         correction: size of the last correction, in standard errors of the worst contrast.
-        remainder: predicted distance from the optimum of these rows, in the same unit.
+        remainder: predicted distance from the optimum of these rows, in standard errors, root mean
+            square over contrasts; about two standard deviations of the prediction.
         condition: condition number of H with its diagonal scaled to 1.
         drift: standard deviations by which gradients drift more than rows in random order would.
     """
@@ -111,7 +112,7 @@ class Result:
 
     def _z(self) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.theta / self._se
+            return np.where(np.isfinite(self._se), self.theta / self._se, np.nan)
 
     @property
     def pvalues(self) -> Any:
@@ -146,6 +147,8 @@ class Result:
 
     def wald_test(self, R: Any, q: Any = None) -> WaldTest:
         """Test R theta = q jointly; R is (k, p) or (p,), q is 0 unless given."""
+        if isinstance(R, str):
+            raise InputTypeError(f"R={R!r}; a matrix is needed, with a row for each contrast")
         R = np.atleast_2d(np.asarray(R, np.float64))
         if R.shape[1] != len(self.theta) or not 1 <= len(R) <= R.shape[1]:
             raise InputError(f"R has shape {R.shape}; (k, {len(self.theta)}) is needed")
@@ -185,6 +188,11 @@ class Result:
         )
 
     def _matrix(self, data: Any) -> np.ndarray:
+        if self.names and isinstance(data, pd.DataFrame):
+            missing = [name for name in self.names if name not in data.columns]
+            if missing:
+                raise InputError(f"the data frame has no column {missing[0]!r}")
+            data = data[list(self.names)]
         X = np.asarray(data, np.float64)
         X = X.reshape(len(X), -1) if X.ndim > 2 else X
         if X.ndim != 2 or X.shape[1] != len(self.theta):

@@ -14,8 +14,9 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays
+from masgrad.fitting.alike import tension
 from masgrad.fitting.carry import carry
-from masgrad.fitting.correcting import Corrected, third_order, with_prior
+from masgrad.fitting.correcting import Corrected, look_ahead, with_prior
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.types import Rows
@@ -26,30 +27,23 @@ Stretch = Callable[[np.ndarray, int], Quadratic | None]
 
 def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch) -> Corrected:
     """The estimate from rows that are seen once; `start` is the local model of the kept ones."""
-    seen = with_prior(problem)
-    total = reduce(Quadratic.merge, seen, start)
+    seen: list[Quadratic] = []
+    total = reduce(Quadratic.merge, with_prior(problem), start)
     phi = total.point + total.newton()
     while not problem.stop.is_set() and (part := stretch(phi, total.count)) is not None:
         seen.append(part)
         total = total.merge(part)
         phi = total.point + total.newton()
-    total = reduce(Quadratic.merge, seen, problem.quadratic(phi, kept))
+    total = reduce(Quadratic.merge, [*seen, *with_prior(problem)], problem.quadratic(phi, kept))
     phi = total.point + total.newton()
-    extra, left = third_order(problem, total, seen, phi, kept)
-    phi = phi + extra
-    tension = _tension(problem.quadratic(phi, kept))
+    ahead = look_ahead(problem, [*seen, *with_prior(problem)], total, phi, kept)
+    phi = phi + ahead.extra
+    pull = tension(problem.quadratic(phi, kept))
     moved = total.errors(phi - start.point)
-    return Corrected(carry(problem, total, seen, phi, kept), 1, moved, left, tension)
-
-
-def _tension(kept: Quadratic) -> float:
-    """How the kept rows' gradient at the estimate compares with its noise, in its own deviations.
-
-    It is about chi-squared if the kept rows are like the others. They pull away where the order of
-    rows is not random, or where responses are separated and no row is ever content.
-    """
-    free = len(kept.point)
-    return float((kept.errors(kept.solve(kept.gradient)) ** 2 - free) / np.sqrt(2.0 * free))
+    felt = max((q.felt(phi - q.point, problem.gaussian) for q in seen), default=0.0)
+    local = carry(problem, total, ahead.parts, phi, kept)
+    left = ahead.left if ahead.trusted else total.typical(phi - start.point)
+    return Corrected(local, 1, moved, left, pull, felt)
 
 
 def stretches_of_array(problem: Problem, starts: np.ndarray, watch) -> Stretch:

@@ -101,6 +101,8 @@ def _regression(model: GLM, data: Any) -> tuple[Rows, tuple[str, ...]]:
     names: tuple[str, ...] = ()
     if isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], pd.DataFrame):
         names = tuple(map(str, data[0].columns))
+        if isinstance(data[1], pd.Series) and not data[1].index.equals(data[0].index):
+            raise InputError("X and y have different indexes; align them: y.loc[X.index]")
         data = _numbers(data[0]), data[1]
     X, y = as_regression(data, finite=False)
     if isinstance(model, TraceRegression):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
+from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame, of_design, of_scale
 from masgrad.fitting.kinks import check_curvature
 from masgrad.fitting.problem import Problem
@@ -59,10 +60,17 @@ def best_start(
     else:
         phi = np.zeros(model.dim(rows))
     steps, most = (8, 40) if problem.linear else (20, PATIENT)
+    before = problem.quadratic(phi, head(rows, FEW))
     if not problem.linear:
-        check_curvature(problem.quadratic(phi, head(rows, FEW)))
+        check_curvature(before)
     first = warm_up(problem, head(rows, WARM), phi, steps, most)
+    if not problem.linear and _curvature(first) < 1e-9 * _curvature(before):
+        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
     return first if count_rows(rows) <= WARM else warm_up(problem, rows, first.point, 0, most)
+
+
+def _curvature(local: Quadratic) -> float:
+    return float(np.abs(local.hessian).max()) / local.count
 
 
 def head(rows: Rows, size: int) -> Rows:

@@ -6,12 +6,17 @@ Q_old was taken at the old estimate; what it misses at the new one is of third o
 measured on the new rows as for any other part.
 """
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.door import fit_source, options_of
 from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source, table_source
+from masgrad.models.glm import GLM
 from masgrad.precision import float64
 
 
@@ -23,8 +28,12 @@ def update(result: Result, data: Any, **options: Any) -> Result:
         raise InputTypeError(
             "this result was loaded without its loss; give mg.load(path, model=...)"
         )
-    options.setdefault("cov_type", "robust" if result.df else result.cov_type)
-    chosen = options_of(**options)
+    same = result.cov_type if result.cov_type in ("HC1", "nonrobust") else "robust"
+    options.setdefault("cov_type", same)
+    try:
+        chosen = options_of(**options)
+    except TypeError as error:
+        raise InputTypeError(str(error).replace("options_of()", "update()")) from None
     if chosen.cov_type == "HC3" or chosen.method == "chains":
         raise InputError(
             "update keeps no old rows, which HC3 and chains need; use 'robust' or 'HC1'"
@@ -33,4 +42,22 @@ def update(result: Result, data: Any, **options: Any) -> Result:
         source = table_source(data, result.terms, chosen.memory, chosen.block)
     else:
         source, _ = as_source(model, data, None, chosen.memory, chosen.block)
-    return fit_source(model, source, result.terms, chosen, result.frame, result.local)
+    _check_columns(result, source)
+    new = fit_source(model, source, result.terms, chosen, result.frame, result.local)
+    old = result.how.remainder * np.sqrt(result.nobs / new.nobs)
+    return replace(new, how=replace(new.how, remainder=new.how.remainder + old))
+
+
+def _check_columns(result: Result, source: Source) -> None:
+    """New rows have the columns of the old ones, in their order."""
+    if not isinstance(source, Arrays) or not isinstance(result.model, GLM):
+        return
+    X, y = source.rows
+    if X.shape[1] != len(result.theta):
+        raise InputError(f"X has shape {X.shape}; the old rows had {len(result.theta)} columns")
+    if result.names and source.names:
+        missing = [name for name in result.names if name not in source.names]
+        if missing:
+            raise InputError(f"X has no column {missing[0]!r}, which the old rows had")
+        source.rows = X[:, [source.names.index(name) for name in result.names]], y
+        source.names = result.names

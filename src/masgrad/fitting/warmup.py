@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from masgrad.data.arrays import blocks
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import NotConvex, Quadratic
 from masgrad.types import Rows
 
-PSEUDO = 0.01
-"""Information of the pseudo-observation on each parameter."""
+PSEUDO = 0.02
+"""Weight of a pseudo-observation."""
 
 SETTLED = 1e-10
 """Newton decrement, in squared standard errors of the sample, at which a warm-up ends."""
@@ -49,21 +50,27 @@ def warm_up(
 
 
 def _local(problem: Problem, phi: np.ndarray, rows: Rows) -> Quadratic:
-    """The local model with one pseudo-observation of 0 for each parameter.
+    """The local model with a weak pseudo-observation of 0 for each parameter.
 
-    It keeps a sample that happens to be separated from running away, and moves no other by a
-    hundredth of its standard error.
+    It keeps a sample that happens to be separated from running to a plateau, from where no step
+    leads back, and moves others by a few hundredths of their standard error.
     """
     local = problem.quadratic(phi, rows)
-    if not problem.linear:
-        return local
-    H = local.hessian + PSEUDO * np.eye(len(phi))
-    return replace(local, gradient=local.gradient + PSEUDO * phi, hessian=H)
+    weight = _pseudo(problem, rows)
+    H = local.hessian + np.diag(weight)
+    return replace(local, gradient=local.gradient + weight * phi, hessian=H)
+
+
+def _pseudo(problem: Problem, rows: Rows) -> np.ndarray:
+    """The information of a fraction of the row that says most about each parameter."""
+    if problem.family is None:
+        return np.zeros(problem.model.dim(rows))
+    largest = np.max([np.abs(problem.features(block)).max(0) for block in blocks(rows)], axis=0)
+    return PSEUDO * np.square(largest)
 
 
 def _risk(problem: Problem, phi: np.ndarray, rows: Rows) -> float:
-    pseudo = PSEUDO / 2 * phi @ phi if problem.linear else 0.0
-    return problem.losses(phi, rows).sum() + pseudo
+    return problem.losses(phi, rows).sum() + _pseudo(problem, rows) @ np.square(phi) / 2
 
 
 def decrement(local: Quadratic) -> float:

@@ -98,4 +98,6 @@ def _linearised(
             f"the function cannot be traced by JAX at theta of shape {at.shape}: "
             f"{type(error).__name__}: {error}; write it with jax.numpy"
         ) from error
+    if not (np.isfinite(value).all() and np.isfinite(J).all()):
+        raise InputError(f"the function or its derivative is not finite at the estimate: {value}")
     return value, J

@@ -136,15 +136,14 @@ def linear_sums(
     """`row_sums` outside the class: looking up a method of a module takes as long as 500 rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         r, w = family.slope_and_curvature(X @ theta, y)
-        H = _gram(X, np.sqrt(w)) if hessian else None
-        M = _gram(X, r) if meat else None
-        return RowSums(r @ X, H, M, float(r @ r))
-
-
-def _gram(X: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """X' diag(s^2) X as Z'Z, of which BLAS computes one half."""
-    Z = X * s[:, None]
-    return Z.T @ Z
+        H, peak, M = None, 0.0, None
+        if hessian:
+            Z = X * np.sqrt(w)[:, None]
+            H, peak = Z.T @ Z, np.maximum(Z.max(0), -Z.min(0))  # of Z'Z BLAS computes one half
+        if meat:
+            Z = X * r[:, None]
+            M = Z.T @ Z
+        return RowSums(r @ X, H, M, float(r @ r), peak)
 
 
 def _predictor(XT: Array, theta: Vectors) -> Array:

@@ -34,12 +34,15 @@ class RowSums(NamedTuple):
         hessian: sum of the rows' Hessians, (p, p), or None.
         meat: sum of g g', (p, p), or None.
         squares: sum of squared slopes in the linear predictor; 0 where there is none.
+        peak: largest entry of each column of X, times the root of the curvature, (p,); 0 where
+            there is no linear predictor. A step that it makes large is felt by some row.
     """
 
     gradient: np.ndarray
     hessian: np.ndarray | None
     meat: np.ndarray | None
     squares: float = 0.0
+    peak: np.ndarray | float = 0.0
 
 
 class Model(eqx.Module):
