@@ -60,9 +60,9 @@ class Files(Source):
         return (as_block(self.terms, c) for c in cut(self.medium.batches(rng), self.block))
 
     def _held(self) -> int:
-        """Blocks of a shuffle buffer that takes a quarter of the memory."""
+        """Blocks of a shuffle buffer that takes an eighth of the memory."""
         size = 8 * self.block * (len(self.names) + 1)
-        return min(max(self.memory // 4 // size, 1), HELD)
+        return min(max(self.memory // 8 // size, 1), HELD)
 
     def place(self, row: int) -> str:
         for path, count in zip(self.paths, self.medium.counts, strict=True):

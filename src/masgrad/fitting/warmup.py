@@ -36,27 +36,27 @@ def warm_up(
         steps: MasGrad steps before Newton's, more where H is not positive definite.
         most: steps in all.
     """
-    local, risk = _local(problem, phi, rows), _risk(problem, phi, rows)
+    weight = _pseudo(problem, rows)
+    local, risk = _local(problem, phi, rows, weight), _risk(problem, phi, rows, weight)
     for count in range(most):
         move = masgrad_step(local) if count < steps else None
         if move is None or _near(local):
             move = _newton(local)
-        phi, risk, moved = _descend(problem, rows, local.point, move, risk)
+        phi, risk, moved = _descend(problem, rows, local.point, move, risk, weight)
         if moved:
-            local = _local(problem, phi, rows)
+            local = _local(problem, phi, rows, weight)
         if not moved or decrement(local) < SETTLED:
             break
     return problem.quadratic(local.point, rows)
 
 
-def _local(problem: Problem, phi: np.ndarray, rows: Rows) -> Quadratic:
+def _local(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) -> Quadratic:
     """The local model with a weak pseudo-observation of 0 for each parameter.
 
     It keeps a sample that happens to be separated from running to a plateau, from where no step
     leads back, and moves others by a few hundredths of their standard error.
     """
     local = problem.quadratic(phi, rows)
-    weight = _pseudo(problem, rows)
     H = local.hessian + np.diag(weight)
     return replace(local, gradient=local.gradient + weight * phi, hessian=H)
 
@@ -69,8 +69,8 @@ def _pseudo(problem: Problem, rows: Rows) -> np.ndarray:
     return PSEUDO * np.square(largest)
 
 
-def _risk(problem: Problem, phi: np.ndarray, rows: Rows) -> float:
-    return problem.losses(phi, rows).sum() + _pseudo(problem, rows) @ np.square(phi) / 2
+def _risk(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) -> float:
+    return problem.losses(phi, rows).sum() + weight @ np.square(phi) / 2
 
 
 def decrement(local: Quadratic) -> float:
@@ -114,11 +114,13 @@ def _newton(local: Quadratic) -> np.ndarray:
         return masgrad_step(local)
 
 
-def _descend(problem: Problem, rows: Rows, phi, move, risk) -> tuple[np.ndarray, float, bool]:
+def _descend(
+    problem: Problem, rows: Rows, phi: np.ndarray, move: np.ndarray, risk: float, weight: np.ndarray
+) -> tuple[np.ndarray, float, bool]:
     """The longest of move, move / 2, ... that does not raise the risk."""
     for halving in range(40):
         there = phi + 0.5**halving * move
-        new = _risk(problem, there, rows)
+        new = _risk(problem, there, rows, weight)
         if new <= risk:
             return there, new, not np.array_equal(there, phi)
     return phi, risk, False

@@ -18,6 +18,8 @@ from masgrad.models.model import Model, RowSums, Sums
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
 
+FOLD = 64
+
 OUTER_BYTES = 256 * 2**20
 """Precompute outer products up to this size: at p = 50 they halve the time of the covariances."""
 
@@ -139,11 +141,27 @@ def linear_sums(
         H, peak, M = None, 0.0, None
         if hessian:
             Z = X * np.sqrt(w)[:, None]
-            H, peak = Z.T @ Z, np.maximum(Z.max(0), -Z.min(0))  # of Z'Z BLAS computes one half
+            H, peak = Z.T @ Z, _peak(Z)  # of Z'Z BLAS computes one half
         if meat:
             Z = X * r[:, None]
             M = Z.T @ Z
         return RowSums(r @ X, H, M, float(r @ r), peak)
+
+
+def _peak(Z: np.ndarray) -> np.ndarray:
+    """Largest absolute entry of each column.
+
+    Rows are folded side by side first: NumPy is three times as fast along long rows.
+    """
+    n, p = Z.shape
+    whole = n // FOLD * FOLD if Z.flags.c_contiguous else 0
+    tall = Z[whole:]
+    peak = np.maximum(tall.max(0), -tall.min(0)) if len(tall) else np.zeros(p)
+    if not whole:
+        return peak
+    wide = Z[:whole].reshape(FOLD, -1)
+    folded = np.maximum(wide.max(0), -wide.min(0)).reshape(-1, p)
+    return np.maximum(peak, folded.max(0))
 
 
 def _predictor(XT: Array, theta: Vectors) -> Array:
