@@ -98,9 +98,10 @@ def correct(
         try:
             new = read(phi)
         except BadBlock:
-            if not path.begun or reads == goal.most:
+            if reads == goal.most or not (path.begun or (reads == 1 and back is not None)):
                 raise
-            phi = path.shorten(0.25)  # the rows are sound, an exponential has overflowed
+            # An exponential may have overflowed: nearer to where it did not, bad rows show as well.
+            phi = path.shorten(0.25) if path.begun or back is None else back
             continue
         parts = with_prior(problem, new)
         total = reduce(Quadratic.merge, parts)

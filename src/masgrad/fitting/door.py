@@ -21,7 +21,7 @@ from masgrad.fitting.problem import BadBlock, Problem, cores, one_blas_thread
 from masgrad.fitting.quadratic import NotConvex, Quadratic
 from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_bytes, as_source
-from masgrad.fitting.start import WARM, best_start, frame_of, head
+from masgrad.fitting.start import WARM, best_start, check_minimum, frame_of, head
 from masgrad.fitting.watch import Watch
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -223,6 +223,7 @@ def _estimate(
     rows = sample.rows if single or sample.whole else head(sample.rows, WARM)
     start = best_start(problem, rows, options.start, options.starts, rng)
     done = estimate(problem, options.plan, sample, start, watch)
+    check_minimum(problem, done.local)
     _check_responses(problem)
     return sample, done
 

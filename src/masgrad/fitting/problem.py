@@ -46,6 +46,7 @@ class Problem:
         threads: that sum over arrays.
         prior: the local model of rows that an earlier fit has read.
         kept: the rows of the warm-up, once they are taken.
+        curvature: largest entry of H where the fit began.
         notes: what the result should say.
         stop: set by Ctrl-C: what has been read by then is what the result is about.
         span: the range of the responses seen so far, for checks that need all of them.
@@ -57,6 +58,7 @@ class Problem:
     threads: int = 1
     prior: Quadratic | None = None
     kept: Rows | None = None
+    curvature: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])

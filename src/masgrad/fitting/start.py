@@ -63,14 +63,19 @@ def best_start(
     before = problem.quadratic(phi, head(rows, FEW))
     if not problem.linear:
         check_curvature(before)
+    problem.curvature = curvature(before)
     first = warm_up(problem, head(rows, WARM), phi, steps, most)
-    if not problem.linear and _curvature(first) < 1e-9 * _curvature(before):
-        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
     return first if count_rows(rows) <= WARM else warm_up(problem, rows, first.point, 0, most)
 
 
-def _curvature(local: Quadratic) -> float:
+def curvature(local: Quadratic) -> float:
     return float(np.abs(local.hessian).max()) / local.count
+
+
+def check_minimum(problem: Problem, local: Quadratic) -> None:
+    """A loss that falls for ever, like an exponential, has lost its curvature on the way."""
+    if not problem.linear and curvature(local) < 1e-9 * problem.curvature:
+        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
 
 
 def head(rows: Rows, size: int) -> Rows:

@@ -42,7 +42,7 @@ class Path:
 
     def __init__(self):
         self.start = self.step = np.zeros(0)
-        self.slope = self.share = 0.0
+        self.slope = self.share = self.size = 0.0
 
     @property
     def begun(self) -> bool:
@@ -51,7 +51,7 @@ class Path:
     def forward(self, total: Quadratic, step: np.ndarray) -> np.ndarray:
         """The point a step from where the total was taken."""
         self.start, self.step, self.slope = total.point, step, float(total.gradient @ step)
-        self.null = total.null.shape[1]
+        self.size, self.null = total.errors(step), total.null.shape[1]
         return self.start + step
 
     def overshot(self, total: Quadratic) -> bool:
@@ -59,7 +59,7 @@ class Path:
 
         On a plateau the next Newton step would lead back beyond the start, and further each time.
         """
-        if not self.begun or total.errors(self.step) < ROUNDING:
+        if not self.begun or self.size < ROUNDING:
             return False
         rise, bend = float(total.gradient @ self.step), float(self.step @ total.hessian @ self.step)
         self.share = min(0.5, self.slope / (self.slope - rise)) if rise > 0 else 0.25

@@ -66,7 +66,7 @@ def _pseudo(problem: Problem, rows: Rows) -> np.ndarray:
     if problem.family is None:
         return np.zeros(problem.model.dim(rows))
     largest = np.max([np.abs(problem.features(block)).max(0) for block in blocks(rows)], axis=0)
-    return PSEUDO * np.square(largest)
+    return PSEUDO * np.maximum(np.square(largest), 1.0)
 
 
 def _risk(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) -> float:
