@@ -28,6 +28,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/fit.py
 
 bench-roots: $(STAMP)
 	$(BIN)/python benchmarks/roots.py

@@ -202,9 +202,32 @@ def table(header, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def bars(memory, files, peaks, streams, milliseconds):
+    """What was promised, what was measured."""
+    times = {row[0]: row[1] for row in memory}
+    fit, base = times["`mg.fit`"], times["one `X.T @ X`"]
+    tuned = files[0][1]
+    long, short = streams[-1][1] / streams[-2][1], STREAMS[-1] / STREAMS[-2]
+    checks = [
+        ("at least 7 x as fast as glum", times["glum, fit and robust covariance"] / fit, 7, True),
+        ("at least 40 x as fast as statsmodels", times["statsmodels GLM, HC0"] / fit, 40, True),
+        ("within 7 x of X'X (aim 4)", fit / base, 7, False),
+        ("Parquet, one read: within 1.6 x of the tuned scan", files[2][1] / tuned, 1.6, False),
+        ("Parquet, two reads: within 3 x of the tuned scan", files[3][1] / tuned, 3, False),
+        ("Parquet: peak memory under 1 GB", max(peaks.values()), 1, False),
+        (f"{short:.0f} x the rows of a stream: within {short:.0f} x the time", long, short, False),
+        ("1,000 x 5: under 100 ms", milliseconds, 100, False),
+    ]
+    return [
+        (name, f"{value:.2f}", "yes" if (value >= bar) == least or value == bar else "NO")
+        for name, value, bar, least in checks
+    ]
+
+
 def report(path):
     write_parquet(path)
     print("in memory", flush=True)
+    measured = in_memory()
     memory = [
         (
             name,
@@ -214,19 +237,21 @@ def report(path):
             "" if away is None else f"{away[0]:.1g}",
             "" if away is None else f"{away[1]:.1%}",
         )
-        for name, took, ratio, against, away in in_memory()
+        for name, took, ratio, against, away in measured
     ]
     print("parquet", flush=True)
-    files = [(n, f"{t:.2f}", f"{a:.1f}", f"{b:.2f}") for n, t, a, b in from_parquet(path)]
+    scanned = from_parquet(path)
+    files = [(n, f"{t:.2f}", f"{a:.1f}", f"{b:.1f}") for n, t, a, b in scanned]
     peaks = {k: memory_of("parquet", path, k)["gigabytes"] for k in (1, 2)}
     print("streams", flush=True)
-    streams = []
-    for rows in STREAMS:
-        got = memory_of("stream", rows, 2)
-        streams.append((f"{rows:,}", f"{got['seconds']:.1f}", f"{got['gigabytes']:.2f}"))
+    got = [(rows, memory_of("stream", rows, 2)) for rows in STREAMS]
+    streams = [(rows, one["seconds"], one["gigabytes"]) for rows, one in got]
+    shown = [(f"{rows:,}", f"{took:.1f}", f"{peak:.2f}") for rows, took, peak in streams]
+    milliseconds = 1000 * small()
+    met = bars(measured, scanned, peaks, streams, milliseconds)
     return f"""# Fitting, side by side
 
-`make bench-fit` reruns all of it. Times are seconds, the best of several rounds in one process.
+`make bench-fit` reruns it. Times are seconds, the best of several rounds in one process.
 
 ## Logistic, N = 1,000,000, p = 50, AR(0.9) columns, in memory, robust standard errors
 
@@ -240,11 +265,18 @@ Peak memory of a process of its own: {peaks[1]:.2f} GB for one read, {peaks[2]:.
 
 ## A simulated stream, p = 5, two reads, a process of its own each
 
-{table(("rows", "seconds", "peak memory (GB)"), streams)}
+{table(("rows", "seconds", "peak memory (GB)"), shown)}
 
 ## Small data
 
-1,000 x 5: {1000 * small():.1f} ms; the first fit of a process {1000 * small_first():.0f} ms.
+1,000 x 5: {milliseconds:.1f} ms; the first fit of a process {1000 * small_first():.0f} ms.
+
+## Bars
+
+{table(("bar", "measured", "met"), met)}
+
+What keeps Parquet above its bars is arithmetic: on two cores the scan takes about one processor
+second, copying columns to blocks and summing g, M and H of 21 columns 1.5 more for each read.
 """
 
 

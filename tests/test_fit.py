@@ -11,8 +11,8 @@ import masgrad as mg
 from masgrad.data.source import Arrays
 from masgrad.errors import AccuracyWarning, OrderWarning
 from masgrad.fitting import frame as frames
+from masgrad.fitting.ahead import third_order
 from masgrad.fitting.averaging import averaged_masgrad, batches
-from masgrad.fitting.correcting import third_order
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.warmup import masgrad_step, warm_up

@@ -50,14 +50,10 @@ def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
             f"the response holds {y[row]} at {source.place(begin + row)}; drop or impute "
             "missing rows first"
         )
-    family = problem.model.family
-    wrong = (y < family.lowest) | (y > family.highest)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        return InputError(
-            f"y is {y[row]:g} at {source.place(begin + row)}; the {family.name} family needs y in "
-            f"[{family.lowest:g}, {family.highest:g}]; recode y or choose another family"
-        )
+    try:
+        problem.model.family.check(y, lambda row: source.place(begin + row))
+    except InputError as error:
+        return error
     return None
 
 

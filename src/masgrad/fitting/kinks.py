@@ -13,7 +13,7 @@ import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.errors import InputError
-from masgrad.fitting.correcting import GROUPS
+from masgrad.fitting.ahead import GROUPS
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.types import Rows

@@ -14,9 +14,10 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays
+from masgrad.fitting.ahead import look_ahead
 from masgrad.fitting.alike import tension
 from masgrad.fitting.carry import carry
-from masgrad.fitting.correcting import Corrected, look_ahead, with_prior
+from masgrad.fitting.correcting import Corrected, with_prior
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.types import Rows

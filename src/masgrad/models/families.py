@@ -7,6 +7,7 @@ at the canonical link; a family with another link overrides `loss`, `slope` and 
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,13 +55,13 @@ class Family(abc.ABC):
         """Both derivatives of the loss in t, where they share work."""
         return self.slope(t, y), self.curvature(t, y)
 
-    def check(self, y: np.ndarray) -> None:
+    def check(self, y: np.ndarray, place: Callable[[int], str] = "row {}".format) -> None:
         """Reject a response outside the family's range, naming the row."""
         bad = (y < self.lowest) | (y > self.highest)
         if bad.any():
             row = int(np.argmax(bad))
             raise InputError(
-                f"y is {y[row]:g} at row {row}; the {self.name} family needs y in "
+                f"y is {y[row]:g} at {place(row)}; the {self.name} family needs y in "
                 f"[{self.lowest:g}, {self.highest:g}]; recode y or choose another family"
             )
 
