@@ -1,8 +1,8 @@
 """Correcting reads: g, M and H at a point, and the Newton-like step to the optimum.
 
-A step from an average that is a few standard errors away leaves a remainder of second order, which is
-predicted (`ahead.py`) before another read is spent on it. Steps are watched (`steps.py`): they may go
-too far, or never end.
+A step from an average that is a few standard errors away leaves a remainder of second order, which
+is predicted (`ahead.py`) before another read is spent on it. Steps are watched (`steps.py`): they
+may go too far, or never end.
 """
 
 from collections.abc import Callable
