@@ -299,7 +299,7 @@ def test_units_and_shifts_do_not_matter(rng, family):
 
 
 def test_a_shift_without_an_intercept(rng):
-    """Against a solution in extended precision, where normal equations in double have no digit."""
+    """Against a QR factorisation: normal equations of the raw columns would have no digit."""
     X = rng.normal(size=(500, 3)) + np.array([0, 1e6, 1e6])
     y = X[:, 0] + 2 * (X[:, 1] - X[:, 2]) + rng.normal(size=500)
     r = mg.fit(mg.Linear(), (X, y))

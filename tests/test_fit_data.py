@@ -40,6 +40,8 @@ def on_disk(tmp_path_factory):
     table = logistic_table(np.random.default_rng(11))
     table[:25_000].to_parquet(folder / "part-0.parquet", row_group_size=6000)
     table[25_000:].to_parquet(folder / "part-1.parquet", row_group_size=9000)
+    (folder / "parts").mkdir()
+    table.to_parquet(folder / "parts" / "all.parquet", row_group_size=20_000)
     table.to_csv(folder / "rows.csv", index=False)
     X = np.column_stack([np.ones(len(table)), table.a, table.b, table.a * table.b])
     return folder, table, mg.fit(mg.Logistic(), (X, table.y), "converge")
@@ -55,7 +57,7 @@ def test_every_container_gives_the_same_estimate(on_disk, form, tmp_path):
         "frame": table,
         "glob": str(folder / "part-*.parquet"),
         "list": [folder / "part-1.parquet", str(folder / "part-0.parquet")],
-        "directory": str(folder / "part-?.parquet"),
+        "directory": folder / "parts",
         "csv": folder / "rows.csv",
     }
     if form == "memory map":

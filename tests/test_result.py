@@ -227,4 +227,5 @@ def test_chains_on_any_loss(rng):
     loss = mg.CustomLoss(lambda t, z: jnp.logaddexp(0.0, z[0] @ t) - z[1] * (z[0] @ t), 4)
     custom = mg.fit(loss, (X, y), method="chains", chains=10)
     glm = mg.fit(mg.Logistic(), (X, y))
+    # Ten chains tell a standard error to 24 %, and four of them are looked at.
     assert 0.4 < np.median(custom.bse / glm.bse) < 2.0
