@@ -62,7 +62,8 @@ class Arrays(Source):
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         if rng is None:
             return self.slices(range(0, self.count, self.block))
-        return self._shuffled(rng)
+        many = self.count > 16 * self.block
+        return ahead(self._shuffled(rng)) if many else self._shuffled(rng)
 
     def slices(self, starts) -> Generator[Rows]:
         """The blocks that begin at these rows."""
