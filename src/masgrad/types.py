@@ -37,3 +37,14 @@ def namespace(x: Array) -> ModuleType:
     import jax.numpy as jnp
 
     return jnp
+
+
+def log_ndtr(t: Array) -> Array:
+    """Logarithm of the standard normal distribution function."""
+    if namespace(t) is np:
+        from scipy.special import log_ndtr as host
+
+        return host(t)
+    from jax.scipy.special import log_ndtr as device
+
+    return device(t)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.regression import mass
 from masgrad.fitting.alike import agrees, informs
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -88,6 +89,6 @@ def third_order(
 
 def _missed(problem: Problem, parts: list[Quadratic], phi: np.ndarray, rows: Rows) -> np.ndarray:
     """The gradient that the parts' quadratics miss at phi, if all rows are like these."""
-    count = count_rows(rows)
+    count = mass(rows)
     missed = [problem.missed(q.point, phi - q.point, rows) * (q.count / count) for q in parts]
     return np.sum(missed, 0)

@@ -10,7 +10,7 @@ from masgrad.data.formulas import Terms
 from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
 from masgrad.fitting.bootstrap import chain_covariance
 from masgrad.fitting.correcting import Corrected
-from masgrad.fitting.covariance import covariance, is_gaussian, leveraged_meat
+from masgrad.fitting.covariance import covariance, leveraged_meat
 from masgrad.fitting.estimate import Sample
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.identify import touched, unidentified
@@ -55,7 +55,7 @@ def assemble(
     if problem.stop.is_set():
         say(
             InterruptedWarning,
-            f"stopped by Ctrl-C in read {done.reads}: the result is about the {local.count:,} rows "
+            f"stopped by Ctrl-C in read {done.reads}: the result is about the {local.rows:,} rows "
             "that it had seen",
         )
     elif not fixed.size:
@@ -73,7 +73,7 @@ def assemble(
         model=problem.model,
         theta=theta,
         cov=problem.frame.cov(C),
-        nobs=local.count,
+        nobs=local.rows,
         names=problem.source.names,
         cov_type=options.cov_type if df is None else "chains",
         how=how,
@@ -91,7 +91,7 @@ def assemble(
 def _covariance(problem: Problem, options: "Options", local: Quadratic, fixed) -> np.ndarray:
     if options.cov_type == "HC3":
         local = replace(local, meat=leveraged_meat(problem, local, fixed))
-    return covariance(local, options.cov_type, is_gaussian(problem), fixed)
+    return covariance(local, options.cov_type, problem.dispersed, fixed)
 
 
 def _in_theta(frame: Frame, local: Quadratic, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

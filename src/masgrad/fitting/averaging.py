@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
+from masgrad.data.regression import mass
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.warmup import adjustment
@@ -38,7 +39,7 @@ def averaged_masgrad(
     past, A, gamma = start, *adjustment(start)
     renew = 1
     for t, rows in enumerate(batches(blocks, batch)):
-        n, look = count_rows(rows), t % LOOK == 0
+        n, look = mass(rows), t % LOOK == 0
         sums = problem.block_sums(phi, rows, hessian=False, meat=look)
         phi = phi - (step_size / gamma / n) * (A @ sums.gradient)
         mean = mean + 2.0 / (t + 2) * (phi - mean)
@@ -47,11 +48,11 @@ def averaged_masgrad(
         if t >= renew:
             A, gamma = adjustment(past)
             renew = 2 * renew + LOOK
-        tick(n)
+        tick(count_rows(rows))
     return mean
 
 
-def _remember(past: Quadratic, n: int, sums) -> Quadratic:
+def _remember(past: Quadratic, n: float, sums) -> Quadratic:
     """The running moments with a batch added; H stays that of the sample, in proportion."""
     grown = (past.count + n) / past.count
     return Quadratic(

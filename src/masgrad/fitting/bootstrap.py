@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows
+from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.averaging import batches
 from masgrad.fitting.problem import Problem
@@ -51,14 +52,15 @@ def chain_covariance(
     A, gamma = adjustment(local)
     eta = min(options.plan.step_size, 1.0) / gamma
     kappa = gamma / max(_modes(local, A)[0][0], 1e-3 * gamma)
-    batch = int(local.count / max(STEPS, SETTLE * kappa))
+    batch = int(local.rows / max(STEPS, SETTLE * kappa))
     batch = max(ROWS * len(A), min(BLOCK, batch))
-    if local.count < FEWEST * batch:
+    if local.rows < FEWEST * batch:
         raise InputError(
-            f"{local.count} rows are too few for chains with {len(A)} parameters: batches of "
+            f"{local.rows} rows are too few for chains with {len(A)} parameters: batches of "
             f"{batch} rows would make fewer than {FEWEST} steps; use method='sandwich'"
         )
-    means, steps = _run(problem, local.point, eta * A, batch, options.chains, rng, watch)
+    each = eta / (batch * local.count / local.rows)
+    means, steps = _run(problem, local.point, each * A, batch, options.chains, rng, watch)
     away = _finite_length(means - means.mean(1, keepdims=True), local, eta, steps)
     spread = away @ away.T / (options.chains - 1)
     return spread, options.chains - 1, _agreement(problem, spread, C, options.chains, steps)
@@ -78,8 +80,10 @@ def _run(
     total, steps = np.zeros_like(at), 0
     for rows in batches(problem.source.blocks(rng), batch):
         n = count_rows(rows)
-        weights = rng.poisson(1.0, (n, chains)).astype(float)
-        at = at - A @ (weighted_gradients(problem, at, rows, weights) / batch)
+        a = weight_of(rows)
+        often = np.ones((n, 1)) if a is None else a[:, None]
+        weights = rng.poisson(often, (n, chains)).astype(float)
+        at = at - A @ weighted_gradients(problem, at, rows, weights)
         total, steps = total + at, steps + 1
         watch.tick(n)
     return total / steps, steps
@@ -95,7 +99,10 @@ def weighted_gradients(
         G = [w @ problem.model.row_gradients(theta(f), rows) for f, w in columns]
         return problem.frame.matrix.T @ np.array(G).T
     U = problem.features(rows)
-    return U.T @ (weights * problem.family.slope(U @ phi, rows[1][:, None]))
+    offset = offset_of(rows)
+    t = U @ phi if offset is None else U @ phi + offset[:, None]
+    penalty = weights.sum(0) * problem.ridge.slope(phi)
+    return U.T @ (weights * problem.family.slope(t, rows[1][:, None])) + penalty
 
 
 def _modes(local: Quadratic, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

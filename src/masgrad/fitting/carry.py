@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from masgrad.data.arrays import count_rows, pick
+from masgrad.data.arrays import pick
+from masgrad.data.regression import mass
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.types import Rows
@@ -24,7 +25,7 @@ def carry(
 ) -> Quadratic:
     """The total expanded at phi, its M and H moved there from where its parts were taken."""
     few = pick(lambda a: a[:ENOUGH], kept)
-    there, n = problem.quadratic(phi, few), count_rows(few)
+    there, n = problem.quadratic(phi, few), mass(few)
     H, M = total.hessian.copy(), total.meat.copy()
     for part in parts:
         here = problem.quadratic(part.point, few)

@@ -153,7 +153,7 @@ def _move(problem: Problem, parts: list[Quadratic], kept: Rows, ordered) -> Move
 
 
 def _reached(problem: Problem, move: Move, goal: Goal) -> bool:
-    near = move.shorter == 1 and move.total.felt(move.step, problem.gaussian) < FELT
+    near = move.shorter == 1 and move.total.felt(move.step, problem.dispersed) < FELT
     size = move.total.errors(move.step)
     return near and move.ahead.own <= goal.remainder and size <= goal.step
 

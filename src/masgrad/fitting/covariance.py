@@ -3,7 +3,7 @@
     robust (HC0)   H^-1 M H^-1            M = sum of g g', uncentred; H observed
     HC1            times N / (N - p)
     HC3            residuals divided by 1 - leverage: an extra read
-    nonrobust      H^-1, times RSS / (N - p) for a Gaussian family: right if the model is
+    nonrobust      expected H^-1, times Pearson's X^2 / (N - p) where the family has a dispersion
 
 All as sums over rows, so that no factor 1/N is left over. Directions that are not identified are
 held fixed.
@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from masgrad.data.regression import weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.models.families import Gaussian
-from masgrad.models.glm import GLM
+from masgrad.models.glm import GLM, shifted
 from masgrad.models.mixture import GaussianMixture
 from masgrad.types import Rows
 
@@ -39,12 +39,12 @@ def check_kind(cov_type: str, problem: Problem) -> None:
         )
 
 
-def covariance(local: Quadratic, cov_type: str, gaussian: bool, fixed: np.ndarray) -> np.ndarray:
+def covariance(local: Quadratic, cov_type: str, dispersed: bool, fixed: np.ndarray) -> np.ndarray:
     """Covariance of phi, (p, p); `fixed` are directions that are not identified."""
     part, B = restrict(local, fixed)
     free = B.shape[1]
     if cov_type == "nonrobust":
-        scale = local.squares / (local.count - free) if gaussian else 1.0
+        scale = local.squares / (local.count - free) if dispersed else 1.0
         C = part.inverse() * scale
     else:
         factor = local.count / (local.count - free) if cov_type == "HC1" else 1.0
@@ -71,10 +71,6 @@ def restrict(local: Quadratic, fixed: np.ndarray) -> tuple[Quadratic, np.ndarray
     )
 
 
-def is_gaussian(problem: Problem) -> bool:
-    return isinstance(problem.model, GLM) and isinstance(problem.model.family, Gaussian)
-
-
 def leveraged_meat(problem: Problem, local: Quadratic, fixed: np.ndarray) -> np.ndarray:
     """Sum of g g' / (1 - h)^2 with h the leverage of a row: the meat of HC3."""
     part, B = restrict(local, fixed)
@@ -89,7 +85,9 @@ def leveraged_meat(problem: Problem, local: Quadratic, fixed: np.ndarray) -> np.
 
 def _block_meat(model: GLM, problem: Problem, phi, half, rows: Rows) -> np.ndarray:
     U = problem.features(rows)
-    r, w = model.family.slope_and_curvature(U @ phi, rows[1])
+    a = weight_of(rows)
+    r, w = model.family.slope_and_curvature(shifted(U @ phi, rows), rows[1])
     leverage = w * np.square(U @ half).sum(1)
+    r = r if a is None else r * np.sqrt(a)
     Z = U * (r / np.maximum(1.0 - leverage, 1e-12))[:, None]
     return Z.T @ Z

@@ -89,8 +89,10 @@ def _small(problem, plan, sample, start, watch) -> Corrected:
         return problem.read_blocks(phi, rows_in_blocks(sample.rows), watch)
 
     goal = Goal(ROUNDING, ROUNDING, MOST_READS)
+    problem.tally = False
     done = correct(problem, start.point, sample.rows, goal, read)
-    return replace(done, reads=1)
+    known = done.local.constants + problem.constants(sample.rows)
+    return replace(done, reads=1, local=replace(done.local, constants=known))
 
 
 def _once(problem, sample, start, watch) -> Corrected:
@@ -115,10 +117,15 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         problem.stop.set()
         phi = start.point
 
+    known = np.zeros(2)
+
     def read(phi: np.ndarray) -> Quadratic:
         watch.restart()
-        stopped = problem.stop.is_set()
-        return problem.quadratic(phi, sample.rows) if stopped else problem.read(phi, watch)
+        if problem.stop.is_set():
+            return problem.quadratic(phi, sample.rows)
+        total = problem.read(phi, watch)
+        known[:], problem.tally = (total.constants if problem.tally else known), False
+        return replace(total, constants=known)
 
     def ordered(total: Quadratic) -> bool:
         return watch.drift(problem.raw_meat(total)) > SURPRISE

@@ -34,7 +34,7 @@ def explain(problem: Problem, rows: Rows, read: int) -> InputError:
 def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
     if not isinstance(problem.model, GLM):
         return None
-    X, y = rows
+    X, y = rows[0], rows[1]
     source = problem.source
     wrong = ~np.isfinite(X)
     if wrong.any():

@@ -15,7 +15,7 @@ from masgrad.errors import IdentificationWarning, InputError, SeparationWarning,
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import EMPTY, Quadratic
-from masgrad.models.families import Gaussian
+from masgrad.fitting.ridge import Ridge
 from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
@@ -45,7 +45,7 @@ def unidentified(
 
 def separated(problem: Problem, local: Quadratic) -> np.ndarray:
     """Directions of phi, in which columns are of size 1, with next to no information, (p, k)."""
-    if not problem.linear or isinstance(problem.family, Gaussian):
+    if not problem.separable:
         return np.empty((len(local.point), 0))
     values, vectors = np.linalg.eigh(local.hessian)
     return vectors[:, values < LITTLE]
@@ -53,7 +53,7 @@ def separated(problem: Problem, local: Quadratic) -> np.ndarray:
 
 def _design_moment(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray:
     """S = E[x x'] in phi, over all rows if they can be read again."""
-    plain = replace(problem, model=GLM("gaussian"), span=[np.inf, -np.inf])
+    plain = replace(problem, model=GLM("gaussian"), span=[np.inf, -np.inf], ridge=Ridge())
     zero = np.zeros_like(local.point)
     total = plain.read(zero) if problem.source.again else plain.quadratic(zero, kept)
     return total.hessian / total.count

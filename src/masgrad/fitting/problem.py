@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
 from itertools import pairwise
 from typing import Any
@@ -19,11 +19,12 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.regression import Regression, mass, weight_of
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.models.families import Gaussian
+from masgrad.fitting.ridge import Ridge
 from masgrad.models.glm import GLM, linear_sums
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
@@ -59,6 +60,9 @@ class Problem:
     prior: Quadratic | None = None
     kept: Rows | None = None
     curvature: float = 0.0
+    ridge: Ridge = field(default_factory=Ridge)
+    tally: bool = True
+    path: list[tuple[str, np.ndarray]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
@@ -72,20 +76,26 @@ class Problem:
         return self.family is not None
 
     @property
-    def gaussian(self) -> bool:
-        return isinstance(self.family, Gaussian)
+    def dispersed(self) -> bool:
+        return self.family is not None and self.family.dispersed
+
+    @property
+    def separable(self) -> bool:
+        return self.family is not None and self.family.separable
 
     def block_sums(
         self, phi: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
         """Sums over one block, in phi."""
-        return self._finish(self._raw_sums(self._argument(phi), rows, hessian, meat))
+        sums = self._finish(self._raw_sums(self._argument(phi), rows, hessian, meat))
+        return self.ridge.add(sums, phi, mass(rows))
 
     def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
-        """The loss of every row of a sample."""
-        at = self._argument(phi)
+        """The loss of every row of a sample, times its frequency."""
+        at, a = self._argument(phi), weight_of(rows)
         parts = [self.model.row_losses(at, self._framed(block)) for block in blocks(rows)]
-        return np.concatenate(parts)
+        loss = np.concatenate(parts) + self.ridge.value(phi)
+        return loss if a is None else a * loss
 
     def missed(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum over rows of the gradient that their quadratic at phi misses a step away."""
@@ -108,7 +118,7 @@ class Problem:
             sums = self._raw_sums(at, block, True, True)
             total = sums if total is None else add(total, sums)
         assert total is not None
-        return Quadratic.of(count_rows(rows), phi, self._finish(total))
+        return self._quadratic(phi, total, mass(rows), count_rows(rows))
 
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
@@ -137,22 +147,37 @@ class Problem:
 
     def read_blocks(self, phi: np.ndarray, parts: Iterable[Rows], watch=None) -> Quadratic:
         """The local model of these blocks at phi; on Ctrl-C, of those that were read."""
-        at, seen = self._argument(phi), None
+        at, total, constants = self._argument(phi), None, np.zeros(2)
+        count, seen = 0.0, 0
         try:
             for rows in parts:
-                sums, n = self._raw_sums(at, rows, True, True), count_rows(rows)
-                seen = (sums, n) if seen is None else (add(seen[0], sums), seen[1] + n)
+                sums, m, n = self._raw_sums(at, rows, True, True), mass(rows), count_rows(rows)
+                total = sums if total is None else add(total, sums)
+                count, seen = count + m, seen + n
+                constants += self.constants(rows) if self.tally else 0.0
                 if watch is not None:
-                    watch(n, sums.gradient)
+                    watch(n, m, sums.gradient)
                 if self.stop.is_set():
                     break
         except KeyboardInterrupt:
             self.stop.set()
-        if seen is None and self.stop.is_set():
+        if total is None and self.stop.is_set():
             raise KeyboardInterrupt
-        if seen is None:
+        if total is None:
             raise InputError("the data hold no rows; at least one observation is needed")
-        return Quadratic.of(seen[1], phi, self._finish(seen[0]))
+        return replace(self._quadratic(phi, total, count, seen), constants=constants)
+
+    def _quadratic(self, phi: np.ndarray, sums: RowSums, count: float, rows: int) -> Quadratic:
+        return Quadratic.of(count, phi, self.ridge.add(self._finish(sums), phi, count), rows)
+
+    def constants(self, rows: Rows) -> np.ndarray:
+        """What y alone adds to the deviance and to the likelihood."""
+        if self.family is None:
+            return np.zeros(2)
+        y, a = rows[1], weight_of(rows)
+        with np.errstate(all="ignore"):
+            parts = self.family.saturated(y), self.family.base(y)
+        return np.array([part.sum() if a is None else a @ part for part in parts])
 
     @cached_property
     def spread(self) -> bool:
@@ -174,7 +199,10 @@ class Problem:
         return phi if self.frame.far else self.frame.theta(phi)
 
     def _framed(self, rows: Rows) -> Rows:
-        return (self.frame.design(rows[0]), rows[1]) if self.frame.far else rows
+        if not self.frame.far:
+            return rows
+        X = self.frame.design(rows[0])
+        return rows._replace(X=X) if isinstance(rows, Regression) else (X, rows[1])
 
     def _finish(self, sums: RowSums) -> RowSums:
         return sums if self.frame.far else self.frame.sums(sums)
@@ -182,7 +210,7 @@ class Problem:
     def _raw_sums(self, at: np.ndarray, rows: Rows, hessian: bool, meat: bool) -> RowSums:
         framed = self._framed(rows)
         if self.family is not None:
-            sums = linear_sums(self.family, framed[0], framed[1], at, hessian, meat)
+            sums = linear_sums(self.family, framed, at, hessian, meat)
         else:
             sums = self.model.row_sums(at, framed, hessian, meat)
         self._check(rows, sums)
@@ -192,7 +220,7 @@ class Problem:
         """A cheap look at a block; what is wrong with it is found by a slower one."""
         with np.errstate(over="ignore", invalid="ignore"):
             total = sums.gradient.sum() + sums.squares
-            total += sum(m.sum() for m in (sums.hessian, sums.meat) if m is not None)
+            total += sum(m.sum() for m in (sums.hessian, sums.meat) if m is not None) + sums.loss
         fine = np.isfinite(total)
         if self.family is not None:
             low, high = float(rows[1].min()), float(rows[1].max())
@@ -212,6 +240,7 @@ def add(a: RowSums, b: RowSums) -> RowSums:
         a.meat + b.meat,
         a.squares + b.squares,
         np.maximum(a.peak, b.peak),
+        a.loss + b.loss,
     )
 
 

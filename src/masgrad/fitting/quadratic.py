@@ -7,7 +7,7 @@ estimate moves, ends with one quadratic as well. The meat M = sum of g g' gives 
 taken with its diagonal scaled to 1; directions in which it vanishes are left alone by every step.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,20 +33,27 @@ class NotConvex(InputError):
 
 @dataclass(frozen=True)
 class Quadratic:
-    """Sums over `count` rows; gradient and squares are those at `point`."""
+    """Sums over rows that stand for `count` observations; gradient, squares, loss are at `point`.
 
-    count: int
+    The constants are what y alone adds to the deviance and to the likelihood (see `Family`).
+    """
+
+    count: float
     point: np.ndarray
     gradient: np.ndarray
     hessian: np.ndarray
     meat: np.ndarray
     squares: float = 0.0
     peak: np.ndarray | float = 0.0
+    loss: float = 0.0
+    rows: int = 0
+    constants: np.ndarray = field(default_factory=lambda: np.zeros(2))
 
     @classmethod
-    def of(cls, count: int, point: np.ndarray, sums: RowSums) -> "Quadratic":
-        assert sums.hessian is not None and sums.meat is not None
-        return cls(count, point, sums.gradient, sums.hessian, sums.meat, sums.squares, sums.peak)
+    def of(cls, count: float, point: np.ndarray, sums: RowSums, rows: int) -> "Quadratic":
+        g, H, M, squares, peak, loss = sums
+        assert H is not None and M is not None
+        return cls(count, point, g, H, M, squares, peak, loss, rows)
 
     def at(self, point: np.ndarray) -> "Quadratic":
         """The same quadratic, expanded at another point.
@@ -55,8 +62,14 @@ class Quadratic:
         """
         step = point - self.point
         turned = self.hessian @ step
-        squares = float(self.squares + 2 * self.gradient @ step + step @ turned)
-        return replace(self, point=point, gradient=self.gradient + turned, squares=squares)
+        rise = float(self.gradient @ step + step @ turned / 2)
+        return replace(
+            self,
+            point=point,
+            gradient=self.gradient + turned,
+            squares=self.squares + 2 * rise,
+            loss=self.loss + rise,
+        )
 
     def merge(self, other: "Quadratic") -> "Quadratic":
         """The model of both sets of rows."""
@@ -69,15 +82,18 @@ class Quadratic:
             self.meat + other.meat,
             self.squares + other.squares,
             np.maximum(self.peak, other.peak),
+            self.loss + other.loss,
+            self.rows + other.rows,
+            self.constants + other.constants,
         )
 
-    def felt(self, step: np.ndarray, gaussian: bool) -> float:
+    def felt(self, step: np.ndarray, dispersed: bool) -> float:
         """How far a step moves the residual of the row that feels it most, in units of its noise.
 
         Where some row's residual changes, so do M and H.
         """
         noise = np.sqrt(max(self.at(self.point + step).squares, 0.0) / self.count)
-        noise = noise if gaussian else 1.0
+        noise = noise if dispersed else 1.0
         most = float(np.linalg.norm(self.peak * step))
         return most / noise if noise > 0 else (np.inf if most else 0.0)
 

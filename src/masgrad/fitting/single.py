@@ -7,6 +7,7 @@ stretch by stretch, and subtracted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 
@@ -31,7 +32,7 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     seen: list[Quadratic] = []
     total = reduce(Quadratic.merge, with_prior(problem), start)
     phi = total.point + total.newton()
-    while not problem.stop.is_set() and (part := stretch(phi, total.count)) is not None:
+    while not problem.stop.is_set() and (part := stretch(phi, total.rows)) is not None:
         seen.append(part)
         total = total.merge(part)
         phi = total.point + total.newton()
@@ -41,8 +42,9 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     phi = phi + ahead.extra
     pull = tension(problem.quadratic(phi, kept))
     moved = total.errors(phi - start.point)
-    felt = max((q.felt(phi - q.point, problem.gaussian) for q in seen), default=0.0)
+    felt = max((q.felt(phi - q.point, problem.dispersed) for q in seen), default=0.0)
     local = carry(problem, total, ahead.parts, phi, kept)
+    local = replace(local, constants=local.constants + problem.constants(kept))
     left = ahead.left if ahead.trusted else total.typical(phi - start.point)
     return Corrected(local, 1, moved, left, pull, felt)
 

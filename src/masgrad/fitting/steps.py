@@ -9,7 +9,6 @@ import numpy as np
 from masgrad.data.arrays import blocks
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.models.families import Gaussian
 from masgrad.types import Rows
 
 ROUNDING = 1e-6
@@ -23,7 +22,7 @@ def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
     (generalised self-concordance; Bach 2010). Predictors of a few outlying rows may move further:
     what goes wrong then is seen at the next read.
     """
-    if problem.family is None or isinstance(problem.family, Gaussian):
+    if not problem.separable:
         return 1.0
     moved = np.concatenate([np.abs(problem.features(rows) @ step) for rows in blocks(kept)])
     d = float(np.quantile(moved, 0.95))
@@ -32,7 +31,7 @@ def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
 
 def on_plateau(problem: Problem, total: Quadratic) -> bool:
     """Whether some direction of phi, in which columns are of size 1, has next to no information."""
-    if problem.family is None or isinstance(problem.family, Gaussian):
+    if not problem.separable:
         return False
     return total.null.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
 

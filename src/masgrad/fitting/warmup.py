@@ -13,6 +13,8 @@ import numpy as np
 from masgrad.data.arrays import blocks
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import NotConvex, Quadratic
+from masgrad.models.canonical import Gaussian
+from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
 PSEUDO = 0.02
@@ -36,7 +38,8 @@ def warm_up(
         steps: MasGrad steps before Newton's, more where H is not positive definite.
         most: steps in all.
     """
-    weight = _pseudo(problem, rows)
+    weight, kept = _pseudo(problem, rows), problem
+    problem = scoring(problem)
     local, risk = _local(problem, phi, rows, weight), _risk(problem, phi, rows, weight)
     for count in range(most):
         move = masgrad_step(local) if count < steps else None
@@ -47,7 +50,14 @@ def warm_up(
             local = _local(problem, phi, rows, weight)
         if not moved or decrement(local) < SETTLED:
             break
-    return problem.quadratic(local.point, rows)
+    return kept.quadratic(local.point, rows)
+
+
+def scoring(problem: Problem) -> Problem:
+    """The problem with expected curvatures, which are never negative: steps of Fisher scoring."""
+    if problem.family is None or problem.family.convex:
+        return problem
+    return replace(problem, model=GLM(problem.family.scoring()))
 
 
 def _local(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) -> Quadratic:
@@ -63,7 +73,7 @@ def _local(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) ->
 
 def _pseudo(problem: Problem, rows: Rows) -> np.ndarray:
     """The information of a fraction of the row that says most about each parameter."""
-    if problem.family is None:
+    if not (problem.separable or isinstance(problem.family, Gaussian)):
         return np.zeros(problem.model.dim(rows))
     largest = np.max([np.abs(problem.features(block)).max(0) for block in blocks(rows)], axis=0)
     return PSEUDO * np.maximum(np.square(largest), 1.0)

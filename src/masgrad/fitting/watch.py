@@ -29,7 +29,7 @@ class Watch:
 
     def restart(self) -> None:
         """Forget the gradients: the next ones are taken at another theta."""
-        self.counts: list[int] = []
+        self.counts: list[float] = []
         self.gradients: list[np.ndarray] = []
         self.grain, self.inside = 1, 0
 
@@ -38,17 +38,17 @@ class Watch:
             self.rows += rows
             self.progress.update(self.rows)
 
-    def __call__(self, rows: int, gradient: np.ndarray) -> None:
+    def __call__(self, rows: int, mass: float, gradient: np.ndarray) -> None:
         self.tick(rows)
         if self.order:
-            self._remember(rows, gradient)
+            self._remember(mass, gradient)
 
-    def _remember(self, rows: int, gradient: np.ndarray) -> None:
+    def _remember(self, mass: float, gradient: np.ndarray) -> None:
         if self.inside:
-            self.counts[-1] += rows
+            self.counts[-1] += mass
             self.gradients[-1] = self.gradients[-1] + gradient
         else:
-            self.counts.append(rows)
+            self.counts.append(mass)
             self.gradients.append(gradient)
         self.inside = (self.inside + 1) % self.grain
         if len(self.counts) == 2 * STRETCHES and not self.inside:

@@ -1,139 +1,82 @@
-"""Exponential families by their cumulant: the loss -y t + c(t) of the linear predictor t.
+"""Families and links by name."""
 
-    c(t) = t^2 / 2 (Gaussian),   log(1 + e^t) (Bernoulli),   e^t (Poisson)
-
-Everything is written once for NumPy and JAX arrays. c' is the mean and c'' the variance function
-at the canonical link; a family with another link overrides `loss`, `slope` and `curvature`.
-"""
-
-import abc
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numpy as np
+import re
 
 from masgrad.errors import InputError
-from masgrad.types import Array, namespace
+from masgrad.models.binary import Binary
+from masgrad.models.canonical import Bernoulli, Gaussian, Poisson
+from masgrad.models.family import Family
+from masgrad.models.positive import (
+    Gamma,
+    GaussianPositive,
+    InverseGaussian,
+    NegativeBinomial,
+    PoissonPower,
+    Tweedie,
+)
 
-
-@dataclass(frozen=True)
-class Family(abc.ABC):
-    """A cumulant c with two derivatives, and the range of the response."""
-
-    name = "family"
-    lowest = -np.inf
-    highest = np.inf
-
-    @abc.abstractmethod
-    def cumulant(self, t: Array) -> Array: ...
-
-    @abc.abstractmethod
-    def mean(self, t: Array) -> Array:
-        """c'(t)."""
-
-    @abc.abstractmethod
-    def variance(self, t: Array) -> Array:
-        """c''(t)."""
-
-    def loss(self, t: Array, y: Array) -> Array:
-        """Negative log-likelihood up to a term in y.
-
-        Paper: GLM landscape - the loss -y x'w + c(x'w)
-        """
-        return self.cumulant(t) - y * t
-
-    def slope(self, t: Array, y: Array) -> Array:
-        """d loss / dt: the residual that multiplies x in the gradient."""
-        return self.mean(t) - y
-
-    def curvature(self, t: Array, y: Array) -> Array:
-        """d^2 loss / dt^2: the weight of x x' in the Hessian."""
-        del y
-        return self.variance(t)
-
-    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
-        """Both derivatives of the loss in t, where they share work."""
-        return self.slope(t, y), self.curvature(t, y)
-
-    def check(self, y: np.ndarray, place: Callable[[int], str] = "row {}".format) -> None:
-        """Reject a response outside the family's range, naming the row."""
-        bad = (y < self.lowest) | (y > self.highest)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise InputError(
-                f"y is {y[row]:g} at {place(row)}; the {self.name} family needs y in "
-                f"[{self.lowest:g}, {self.highest:g}]; recode y or choose another family"
-            )
-
-
-class Gaussian(Family):
-    name = "gaussian"
-
-    def cumulant(self, t: Array) -> Array:
-        return 0.5 * t * t
-
-    def mean(self, t: Array) -> Array:
-        return t
-
-    def variance(self, t: Array) -> Array:
-        return namespace(t).ones_like(t)
-
-
-class Bernoulli(Family):
-    """Mean and variance are written in exp(-|t|), which neither overflows nor cancels."""
-
-    name = "bernoulli"
-    lowest, highest = 0.0, 1.0
-
-    def cumulant(self, t: Array) -> Array:
-        return namespace(t).logaddexp(t, 0.0)
-
-    def mean(self, t: Array) -> Array:
-        xp = namespace(t)
-        e = xp.exp(-xp.abs(t))
-        larger = 1.0 / (1.0 + e)
-        return xp.where(t >= 0, larger, e * larger)
-
-    def variance(self, t: Array) -> Array:
-        xp = namespace(t)
-        e = xp.exp(-xp.abs(t))
-        return e / (1.0 + e) ** 2
-
-    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
-        xp = namespace(t)
-        e = xp.exp(-xp.abs(t))
-        larger = 1.0 / (1.0 + e)
-        smaller = e * larger
-        return xp.where(t >= 0, larger, smaller) - y, smaller * larger
-
-
-class Poisson(Family):
-    name = "poisson"
-    lowest = 0.0
-
-    def cumulant(self, t: Array) -> Array:
-        return namespace(t).exp(t)
-
-    mean = cumulant
-    variance = cumulant
-
-    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
-        mean = self.mean(t)
-        return mean - y, mean
-
-
-FAMILIES = {
-    "gaussian": Gaussian(),
-    "bernoulli": Bernoulli(),
-    "binomial": Bernoulli(),
-    "poisson": Poisson(),
+ALIASES = {
+    "normal": "gaussian",
+    "binomial": "bernoulli",
+    "inversegaussian": "inverse_gaussian",
+    "negativebinomial": "negative_binomial",
+    "negbinomial": "negative_binomial",
 }
 
+CANONICAL = {"gaussian": Gaussian, "bernoulli": Bernoulli, "poisson": Poisson}
 
-def as_family(family: "Family | str") -> Family:
-    """A family, or its name."""
+OTHERS = {
+    "gaussian": GaussianPositive,
+    "bernoulli": Binary,
+    "poisson": PoissonPower,
+    "gamma": Gamma,
+    "inverse_gaussian": InverseGaussian,
+    "tweedie": Tweedie,
+    "negative_binomial": NegativeBinomial,
+}
+
+LINKS: dict[str, tuple[str, ...]] = {
+    "gaussian": ("identity", "log", "inverse"),
+    "bernoulli": ("logit", "probit", "cloglog", "log", "identity"),
+    "poisson": ("log", "identity", "sqrt"),
+    "gamma": ("inverse", "log", "identity"),
+    "inverse_gaussian": ("inverse_squared", "log", "inverse", "identity"),
+    "tweedie": ("log", "identity", "inverse"),
+    "negative_binomial": ("log", "identity", "inverse"),
+}
+"""The links of each family; the first is the default."""
+
+PARAMETERS = {"tweedie": "exponent", "negative_binomial": "alpha"}
+
+
+def as_family(family: "Family | str", link: str | None = None) -> Family:
+    """A family, or its name with its parameter, such as "tweedie(1.6)", and a link."""
     if isinstance(family, Family):
-        return family
-    if family not in FAMILIES:
-        raise InputError(f"family={family!r} is not known; use one of {sorted(FAMILIES)}")
-    return FAMILIES[family]
+        return family if link is None else make_family(family.name, link, family.parameter)
+    if not isinstance(family, str):
+        raise InputError(f"family={family!r:.60}; a name is needed, such as 'poisson'")
+    said = re.fullmatch(r"\s*([A-Za-z_ -]+?)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", family)
+    name = re.sub(r"[ -]", "_", said[1].lower()) if said else family
+    name = ALIASES.get(name, name)
+    if name not in LINKS:
+        known = ", ".join(sorted([*LINKS, "binomial"]))
+        raise InputError(f"family={family!r} is not known; use one of {known}")
+    return make_family(name, link, float(said[2]) if said and said[2] else None)
+
+
+def make_family(name: str, link: str | None, parameter: float | None = None) -> Family:
+    """The family of a name that is known."""
+    link = LINKS[name][0] if link is None else link
+    if link not in LINKS[name]:
+        known = ", ".join(LINKS[name])
+        raise InputError(f"link={link!r} is not known for the {name} family; use one of {known}")
+    if parameter is None:
+        given = {}
+    elif name in PARAMETERS:
+        given = {PARAMETERS[name]: parameter}
+    else:
+        raise InputError(f"the {name} family has no parameter, and {parameter:g} was given")
+    canonical = CANONICAL.get(name)
+    if canonical is not None and link == canonical().link:
+        return canonical()
+    return OTHERS[name](link=link, **given)

@@ -11,9 +11,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from masgrad.data.arrays import as_regression
+from masgrad.data.arrays import as_number, as_regression
+from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
-from masgrad.models.families import Family, as_family
+from masgrad.models.families import as_family, make_family
+from masgrad.models.family import Family
 from masgrad.models.model import Model, RowSums, Sums
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
@@ -26,6 +28,10 @@ OUTER_BYTES = 256 * 2**20
 
 class GLM(Model):
     """Loss -y x'w + c(x'w) over rows (x, y); no intercept unless X has a constant column.
+
+    Families: gaussian, binomial (or bernoulli), poisson, gamma, inverse_gaussian, and with a
+    parameter tweedie(1.5) and negative_binomial(1.0). With another link than the canonical one the
+    loss is the negative log-likelihood of that link.
 
     Paper: GLM landscape - generalised linear model, possibly mis-specified
 
@@ -41,8 +47,8 @@ class GLM(Model):
 
     row_axis = -1
 
-    def __init__(self, family: Family | str):
-        self.family = as_family(family)
+    def __init__(self, family: Family | str, link: str | None = None):
+        self.family = as_family(family, link)
 
     def design(self, rows: Rows) -> Array:
         """The covariates as vectors along the last axis."""
@@ -65,8 +71,8 @@ class GLM(Model):
         return self.family.loss(x @ theta, y)
 
     def row_losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return self.family.loss(self.design(rows) @ theta, rows[1])
+        with np.errstate(all="ignore"):
+            return self.family.loss(shifted(self.design(rows) @ theta, rows), rows[1])
 
     def row_gradients(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """l'(x'w, y) x, row by row.
@@ -85,14 +91,15 @@ class GLM(Model):
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
-        return linear_sums(self.family, self.design(rows), rows[1], theta, hessian, meat)
+        return linear_sums(self.family, rows, theta, hessian, meat)
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
-        X, y = self.design(rows), rows[1]
-        t, change = X @ theta, X @ step
-        with np.errstate(over="ignore", invalid="ignore"):
+        X, y, a = self.design(rows), rows[1], weight_of(rows)
+        t, change = shifted(X @ theta, rows), X @ step
+        with np.errstate(all="ignore"):
             r, w = self.family.slope_and_curvature(t, y)
-            return (self.family.slope(t + change, y) - r - w * change) @ X
+            missed = self.family.slope(t + change, y) - r - w * change
+            return (missed if a is None else a * missed) @ X
 
     def prepare(self, rows: Rows) -> Rows:
         """X', y and the upper triangles of x x', rows last: sums over rows are then contiguous."""
@@ -132,20 +139,47 @@ class GLM(Model):
         return jnp.moveaxis(r[..., None] * X, 1, 2)
 
 
+def shifted(t: np.ndarray, rows: Rows) -> np.ndarray:
+    """Linear predictors with the rows' offsets."""
+    offset = offset_of(rows)
+    return t if offset is None else t + offset
+
+
 def linear_sums(
-    family: Family, X: np.ndarray, y: np.ndarray, theta: np.ndarray, hessian: bool, meat: bool
+    family: Family, rows: Rows, theta: np.ndarray, hessian: bool, meat: bool
 ) -> RowSums:
     """`row_sums` outside the class: looking up a method of a module takes as long as 500 rows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        r, w = family.slope_and_curvature(X @ theta, y)
-        H, peak, M = None, 0.0, None
+    X, y, a = rows[0], rows[1], weight_of(rows)
+    with np.errstate(all="ignore"):
+        t = shifted(X @ theta, rows)
+        H, peak, loss, squares, M = None, 0.0, 0.0, 0.0, None
         if hessian:
-            Z = X * np.sqrt(w)[:, None]
-            H, peak = Z.T @ Z, _peak(Z)  # of Z'Z BLAS computes one half
+            value, r, w = family.local(t, y)
+            loss, squares = _total(value, a), _squares(family, t, r, a)
+            H, peak = _hessian(X, w if a is None else a * w, family.convex)
+        else:
+            r = family.slope(t, y)
         if meat:
-            Z = X * r[:, None]
-            M = Z.T @ Z
-        return RowSums(r @ X, H, M, float(r @ r), peak)
+            Z = X * (r if a is None else np.sqrt(a) * r)[:, None]
+            M = Z.T @ Z  # of Z'Z BLAS computes one half
+        return RowSums((r if a is None else a * r) @ X, H, M, squares, peak, loss)
+
+
+def _hessian(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarray, np.ndarray]:
+    """X' diag(w) X, and the largest entries of the rows that it is made of."""
+    Z = X * np.sqrt(np.maximum(w, 0.0) if convex else np.abs(w))[:, None]
+    return (Z.T @ Z if convex else X.T @ (w[:, None] * X)), _peak(Z)
+
+
+def _squares(family: Family, t: np.ndarray, r: np.ndarray, a: np.ndarray | None) -> float:
+    """Sum of (y - mean)^2 over the variance, where its scale is to be estimated."""
+    if not family.dispersed:
+        return 0.0
+    return _total(r * r if family.canonical else r * r / family.information(t), a)
+
+
+def _total(values: np.ndarray, a: np.ndarray | None) -> float:
+    return float(values.sum() if a is None else a @ values)
 
 
 def _peak(Z: np.ndarray) -> np.ndarray:
@@ -190,3 +224,50 @@ def Logistic() -> GLM:
 def Poisson() -> GLM:
     """Poisson regression: c(t) = e^t, y >= 0; no intercept unless in X."""
     return GLM("poisson")
+
+
+def Gamma(link: str = "inverse") -> GLM:
+    """Gamma regression, y > 0: links inverse, log and identity; no intercept unless in X.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(2000, 2))
+        >>> y = rng.gamma(2.0, np.exp(X @ [0.3, -0.2]) / 2.0)
+        >>> mg.fit(mg.Gamma("log"), (X, y)).params.round(1)
+        array([ 0.3, -0.2])
+    """
+    return GLM("gamma", link)
+
+
+def InverseGaussian(link: str = "inverse_squared") -> GLM:
+    """Inverse Gaussian regression, y > 0: links inverse_squared, inverse, log and identity.
+
+    Example:
+        >>> import masgrad as mg
+        >>> mg.InverseGaussian("log").family.link
+        'log'
+    """
+    return GLM("inverse_gaussian", link)
+
+
+def Tweedie(power: float = 1.5, link: str = "log") -> GLM:
+    """Tweedie regression, y >= 0 with a mass at 0: variance mean^power, 1 < power < 2.
+
+    Example:
+        >>> import masgrad as mg
+        >>> mg.Tweedie(1.6).family.power
+        1.6
+    """
+    return GLM(make_family("tweedie", link, as_number("power", power)))
+
+
+def NegativeBinomial(alpha: float = 1.0, link: str = "log") -> GLM:
+    """Counts with the variance mean + alpha mean^2, alpha known.
+
+    Example:
+        >>> import masgrad as mg
+        >>> mg.NegativeBinomial(0.5).family.alpha
+        0.5
+    """
+    return GLM(make_family("negative_binomial", link, as_number("alpha", alpha)))

@@ -33,9 +33,11 @@ class RowSums(NamedTuple):
         gradient: sum of g, (p,).
         hessian: sum of the rows' Hessians, (p, p), or None.
         meat: sum of g g', (p, p), or None.
-        squares: sum of squared slopes in the linear predictor; 0 where there is none.
+        squares: sum of squared residuals, over their variance where its scale is to be estimated;
+            0 where there is no linear predictor.
         peak: largest entry of each column of X, times the root of the curvature, (p,); 0 where
             there is no linear predictor. A step that it makes large is felt by some row.
+        loss: sum of the rows' losses; 0 where there is no linear predictor.
     """
 
     gradient: np.ndarray
@@ -43,6 +45,7 @@ class RowSums(NamedTuple):
     meat: np.ndarray | None
     squares: float = 0.0
     peak: np.ndarray | float = 0.0
+    loss: float = 0.0
 
 
 class Model(eqx.Module):

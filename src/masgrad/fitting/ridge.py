@@ -1,0 +1,37 @@
+"""A quadratic penalty, as a part of every row's loss: l(phi) + phi' P phi / 2.
+
+So all sums stay sums over rows, and the meat is that of penalised gradients: at the penalised
+optimum, where the mean gradient is -P phi, it is the gradients' covariance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.models.model import RowSums
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """P, (p, p), or None for no penalty."""
+
+    matrix: np.ndarray | None = None
+
+    def value(self, phi: np.ndarray) -> float:
+        """The penalty of one row."""
+        return 0.0 if self.matrix is None else float(phi @ self.matrix @ phi) / 2
+
+    def slope(self, phi: np.ndarray) -> np.ndarray | float:
+        """Its gradient; for several phi as columns, theirs."""
+        return 0.0 if self.matrix is None else self.matrix @ phi
+
+    def add(self, s: RowSums, phi: np.ndarray, count: float) -> RowSums:
+        """Sums over rows that stand for `count` observations, penalised."""
+        if self.matrix is None:
+            return s
+        a = self.matrix @ phi
+        H = None if s.hessian is None else s.hessian + count * self.matrix
+        cross = np.outer(s.gradient, a)
+        M = None if s.meat is None else s.meat + cross + cross.T + count * np.outer(a, a)
+        loss = s.loss + count * self.value(phi)
+        return s._replace(gradient=s.gradient + count * a, hessian=H, meat=M, loss=loss)

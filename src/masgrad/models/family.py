@@ -1,0 +1,131 @@
+"""What a family of responses is: a loss of the linear predictor t and y, with its derivatives.
+
+`curvature` is the observed one; `information` is its expectation given x, which is never negative.
+Everything is written once for NumPy and JAX arrays.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from masgrad.errors import InputError
+from masgrad.types import Array
+
+
+@dataclass(frozen=True)
+class Family(abc.ABC):
+    """A loss of (t, y) with two derivatives in t, and the range of the response.
+
+    Args:
+        link: of the mean to the linear predictor.
+        expected: whether `curvature` is replaced by its expectation (Fisher scoring).
+    """
+
+    link: str
+    expected: bool = False
+
+    name: ClassVar[str] = "family"
+    lowest: ClassVar[float] = -np.inf
+    highest: ClassVar[float] = np.inf
+    support: ClassVar[str] = "any number"
+    canonical: ClassVar[bool] = False
+    dispersed: ClassVar[bool] = False
+
+    @property
+    def parameter(self) -> float | None:
+        """The number that singles out one family of many, such as Tweedie's power."""
+        return None
+
+    @property
+    def convex(self) -> bool:
+        """Whether the curvature is never negative."""
+        return self.expected
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The predictors t that have a mean."""
+        return -np.inf, np.inf
+
+    @property
+    def separable(self) -> bool:
+        """Whether responses exist for which the likelihood rises for ever along a line."""
+        return False
+
+    def scoring(self) -> "Family":
+        """The same family with expected curvature."""
+        return self if self.canonical else replace(self, expected=True)
+
+    @abc.abstractmethod
+    def mean(self, t: Array) -> Array:
+        """The mean response."""
+
+    @abc.abstractmethod
+    def predictor(self, mean: Array) -> Array:
+        """The link: t of a mean."""
+
+    @abc.abstractmethod
+    def loss(self, t: Array, y: Array) -> Array:
+        """Negative log-likelihood at dispersion 1, up to a term in y."""
+
+    @abc.abstractmethod
+    def slope(self, t: Array, y: Array) -> Array:
+        """d loss / dt: the residual that multiplies x in the gradient."""
+
+    @abc.abstractmethod
+    def observed(self, t: Array, y: Array) -> Array:
+        """d^2 loss / dt^2."""
+
+    @abc.abstractmethod
+    def information(self, t: Array) -> Array:
+        """Expectation of the curvature: (d mean / dt)^2 / variance."""
+
+    @abc.abstractmethod
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        """The loss where the mean is y: deviances are measured from it."""
+
+    def curvature(self, t: Array, y: Array) -> Array:
+        """The weight of x x' in the Hessian."""
+        return self.information(t) + 0.0 * y if self.expected else self.observed(t, y)
+
+    def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
+        """Both derivatives of the loss in t, where they share work."""
+        return self.slope(t, y), self.curvature(t, y)
+
+    def local(self, t: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The loss and both derivatives, where they share work."""
+        return self.loss(t, y), *self.slope_and_curvature(t, y)
+
+    def base(self, y: np.ndarray) -> np.ndarray:
+        """What the log-likelihood needs of y besides the loss."""
+        return np.zeros_like(y)
+
+    def log_likelihood(self, tally: "Tally", dispersion: float) -> float | None:
+        """From sums over rows; None where the density has no closed form."""
+        del dispersion
+        return tally.base - tally.loss
+
+    def check(self, y: np.ndarray, place: Callable[[int], str] = "row {}".format) -> None:
+        """Reject a response outside the family's range, naming the row."""
+        bad = ~((y >= self.lowest) & (y <= self.highest))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise InputError(
+                f"y is {y[row]:g} at {place(row)}; the {self.name} family needs {self.support}; "
+                "recode y or choose another family"
+            )
+
+
+class Tally(NamedTuple):
+    """Sums over rows of the loss, its least value, what y adds to the likelihood, and weights."""
+
+    loss: float
+    saturated: float
+    base: float
+    count: float
+
+    @property
+    def deviance(self) -> float:
+        return 2 * (self.loss - self.saturated)
