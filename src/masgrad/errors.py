@@ -6,6 +6,9 @@ parts: what was given, what is needed, what to do.
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class MasgradError(Exception):
@@ -72,8 +75,23 @@ class AccuracyWarning(MasgradWarning):
     """An estimate may be further from the optimum than was asked for."""
 
 
+_SILENT = ContextVar("silent", default=False)
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Say nothing in this thread: for an attempt whose failure is dealt with."""
+    token = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(token)
+
+
 def say(category: type[MasgradWarning], message: str) -> None:
     """Warn as if the caller of masgrad had: repeated calls of his own are told apart."""
+    if _SILENT.get():
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("masgrad"):
         frame, level = frame.f_back, level + 1

@@ -11,6 +11,7 @@ from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, sa
 from masgrad.fitting.bootstrap import chain_covariance
 from masgrad.fitting.correcting import Corrected
 from masgrad.fitting.covariance import covariance, leveraged_meat
+from masgrad.fitting.diagnose import diagnose
 from masgrad.fitting.estimate import Sample
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.identify import touched, unidentified
@@ -28,7 +29,7 @@ FAR = 0.3
 """Standard errors from the optimum that a single read or an update may be without a warning."""
 
 if TYPE_CHECKING:
-    from masgrad.fitting.door import Options
+    from masgrad.fitting.options import Options
 
 
 def assemble(
@@ -45,11 +46,11 @@ def assemble(
     check_kinks(problem, local, sample.rows)
     fixed = unidentified(problem, local, sample.rows, done.flat)
     drift = watch.drift(problem.raw_meat(local))
-    C, df = _covariance(problem, options, local, fixed), None
+    C, df, draws = _covariance(problem, options, local, fixed), None, None
     if options.method == "chains" and fixed.size:
         notes.append("Chains were not run, for some directions have no estimate: HC0 instead.")
     elif options.method == "chains" and not problem.stop.is_set():
-        C, df, note = chain_covariance(problem, local, C, options, watch)
+        C, df, note, draws = chain_covariance(problem, local, C, options, watch)
         notes = [*notes, note]
     theta, loose = _in_theta(problem.frame, local, fixed)
     if problem.stop.is_set():
@@ -61,6 +62,7 @@ def assemble(
     elif not fixed.size:
         _warn(problem, options, sample, done, drift)
     extra = (options.cov_type == "HC3") + (df is not None)
+    found = diagnose(problem, options, local, loose, sample.rows, watch, draws)
     how = Reads(
         done.reads + extra,
         watch.rows / (time.perf_counter() - began),
@@ -68,6 +70,7 @@ def assemble(
         done.remainder,
         local.condition,
         drift,
+        _path(problem, done),
     )
     return Result(
         model=problem.model,
@@ -78,14 +81,29 @@ def assemble(
         cov_type=options.cov_type if df is None else "chains",
         how=how,
         frame=problem.frame,
-        local=local,
+        local=_without_penalty(problem, local),
         free=problem.frame.matrix @ fixed,
         loose=loose,
         terms=terms,
         df=df,
         kind=kind(problem.model),
-        notes=(*notes, *_notes(problem, options, local, drift)),
+        notes=(*notes, *_notes(problem, options, local)),
+        diagnostics=found,
     )
+
+
+def _path(problem: Problem, done: Corrected) -> tuple[tuple[str, float], ...]:
+    """Estimates on the way, in standard errors from the last one."""
+    local = done.local
+    way = [(label, local.typical(phi - local.point)) for label, phi in problem.path]
+    return (*way, (f"read {done.reads}", float(done.remainder))) if way else ()
+
+
+def _without_penalty(problem: Problem, local: Quadratic) -> Quadratic:
+    """The loss that likelihoods are about; of an unfinished read nothing is known."""
+    loss = local.loss - local.count * problem.ridge.value(local.point)
+    constants = np.full(2, np.nan) if problem.stop.is_set() else local.constants
+    return replace(local, loss=loss, constants=constants)
 
 
 def _covariance(problem: Problem, options: "Options", local: Quadratic, fixed) -> np.ndarray:
@@ -114,7 +132,7 @@ def _warn(
             "the rows are not in a random order, on which a single read relies, or the responses "
             "are separated; shuffle the rows, or let them be read twice",
         )
-    elif drift > SURPRISE and not sample.whole:
+    elif drift > SURPRISE and not sample.whole and problem.source.ordered:
         say(
             OrderWarning,
             f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
@@ -137,18 +155,12 @@ def _warn(
         )
 
 
-def _notes(problem: Problem, options: "Options", local: Quadratic, drift: float) -> list[str]:
+def _notes(problem: Problem, options: "Options", local: Quadratic) -> list[str]:
     notes = []
     per = local.count / len(local.point)
     if per < 30 and options.cov_type in ("robust", "HC0") and options.method == "sandwich":
         notes.append(
             f"{per:.0f} rows for each parameter: HC0 errors are too small; try cov_type='HC3'."
-        )
-    if drift > SURPRISE:
-        notes.append(
-            f"Neighbouring rows are alike (gradients drift {drift:.0f} standard deviations more "
-            "than in a random order):\nif they are repeated measurements, these intervals are too "
-            "short."
         )
     if isinstance(problem.model, GaussianMixture | ReluNetwork):
         notes.append(
@@ -160,7 +172,7 @@ def _notes(problem: Problem, options: "Options", local: Quadratic, drift: float)
 
 def kind(model: Model) -> str:
     if isinstance(model, GLM):
-        links = {"bernoulli": "logit", "gaussian": "identity", "poisson": "log"}
-        family = model.family.name
-        return f"{family} regression ({links.get(family, 'canonical')} link)"
+        family = model.family
+        parameter = "" if family.parameter is None else f"({family.parameter:g})"
+        return f"{family.name}{parameter} regression ({family.link} link)"
     return type(model).__name__

@@ -11,7 +11,7 @@ ERM around theta*. (A shuffled epoch without weights would have next to no sprea
 - K chains give K - 1 degrees of freedom: intervals take Student's quantile.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from masgrad.fitting.watch import Watch
 from masgrad.types import Rows
 
 if TYPE_CHECKING:
-    from masgrad.fitting.door import Options
+    from masgrad.fitting.options import Options
 
 STEPS = 50
 """Steps of a chain at least, and SETTLE times kappa: more of them make batches smaller, and a small
@@ -37,14 +37,26 @@ SETTLE = 6
 ROWS = 20
 """Rows of a batch at least, for each parameter."""
 
+DRAWS = 1024
+"""Iterates that are kept of each chain, about, for diagnostics."""
+
 FEWEST = 8
 """Steps of a chain at least."""
 
 
+class ChainSpread(NamedTuple):
+    """Covariance, degrees of freedom, agreement with the sandwich; iterates (K, T, p)."""
+
+    cov: np.ndarray
+    df: int
+    note: str
+    draws: np.ndarray
+
+
 def chain_covariance(
     problem: Problem, local: Quadratic, C: np.ndarray, options: "Options", watch: Watch
-) -> tuple[np.ndarray, int, str]:
-    """Covariance of phi from chains, its degrees of freedom, and how it agrees with C.
+) -> ChainSpread:
+    """Covariance of phi from chains, and how it agrees with C.
 
     Paper: averaged MasGrad chains - rows drawn with replacement, nT = N, spread around the ERM
     """
@@ -60,10 +72,14 @@ def chain_covariance(
             f"{batch} rows would make fewer than {FEWEST} steps; use method='sandwich'"
         )
     each = eta / (batch * local.count / local.rows)
-    means, steps = _run(problem, local.point, each * A, batch, options.chains, rng, watch)
+    every = max(1, local.rows // batch // DRAWS)
+    means, steps, draws = _run(
+        problem, local.point, each * A, batch, options.chains, rng, watch, every
+    )
     away = _finite_length(means - means.mean(1, keepdims=True), local, eta, steps)
     spread = away @ away.T / (options.chains - 1)
-    return spread, options.chains - 1, _agreement(problem, spread, C, options.chains, steps)
+    note = _agreement(problem, spread, C, options.chains, steps)
+    return ChainSpread(spread, options.chains - 1, note, np.moveaxis(draws, (0, 2), (1, 0)))
 
 
 def _run(
@@ -74,9 +90,10 @@ def _run(
     chains: int,
     rng: np.random.Generator,
     watch: Watch,
-) -> tuple[np.ndarray, int]:
-    """Averages of the chains, (p, K), and the number of steps."""
-    at = np.repeat(phi[:, None], chains, 1)
+    every: int,
+) -> tuple[np.ndarray, int, np.ndarray]:
+    """Averages of the chains, (p, K), the number of steps, and some of the iterates, (T, p, K)."""
+    at, kept = np.repeat(phi[:, None], chains, 1), []
     total, steps = np.zeros_like(at), 0
     for rows in batches(problem.source.blocks(rng), batch):
         n = count_rows(rows)
@@ -85,8 +102,10 @@ def _run(
         weights = rng.poisson(often, (n, chains)).astype(float)
         at = at - A @ weighted_gradients(problem, at, rows, weights)
         total, steps = total + at, steps + 1
+        if steps % every == 0:
+            kept.append(at)
         watch.tick(n)
-    return total / steps, steps
+    return total / steps, steps, np.array(kept)
 
 
 def weighted_gradients(

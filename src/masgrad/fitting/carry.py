@@ -14,6 +14,7 @@ from masgrad.data.arrays import pick
 from masgrad.data.regression import mass
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
+from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows
 
 ENOUGH = 8192
@@ -26,11 +27,14 @@ def carry(
     """The total expanded at phi, its M and H moved there from where its parts were taken."""
     few = pick(lambda a: a[:ENOUGH], kept)
     there, n = problem.quadratic(phi, few), mass(few)
-    H, M = total.hessian.copy(), total.meat.copy()
+    H, M, squares = total.hessian.copy(), total.meat.copy(), total.squares
     for part in parts:
         here = problem.quadratic(part.point, few)
         H += (there.hessian - here.hessian) * (part.count / n)
         M += (there.meat - here.meat) * (part.count / n)
-    moved = replace(total.at(phi), hessian=H, meat=M)
-    sound = min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0]) >= 0
-    return moved if sound else total.at(phi)
+        squares += (there.squares - here.squares) * (part.count / n)
+    at = total.at(phi)
+    squares = at.squares if isinstance(problem.family, Gaussian) else squares  # exact there
+    moved = replace(at, hessian=H, meat=M, squares=squares)
+    sound = min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0], squares) >= 0
+    return moved if sound else at

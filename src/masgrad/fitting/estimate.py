@@ -18,6 +18,7 @@ from masgrad.data.arrays import blocks as rows_in_blocks
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.averaging import averaged_masgrad
+from masgrad.fitting.begin import level
 from masgrad.fitting.correcting import Corrected, Goal, correct
 from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -108,31 +109,39 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
     rng = np.random.default_rng([plan.seed, 1])
     batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
     blocks = problem.source.blocks(rng)
+    problem.path.append(("first rows", start.point))
     try:
         phi = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
-        phi = _better(problem, sample.rows, phi, start.point)
+        problem.path.append(("MasGrad, averaged", phi))
+        phi, average = _better(problem, sample.rows, phi, start.point), phi
+        problem.discarded = phi is not average
     except BadBlock:  # it ran away, or a value is missing: then the next read finds it
         phi = start.point
     except KeyboardInterrupt:
         problem.stop.set()
         phi = start.point
 
-    known = np.zeros(2)
+    known, reads = np.zeros(2), 1
 
     def read(phi: np.ndarray) -> Quadratic:
+        nonlocal reads
         watch.restart()
         if problem.stop.is_set():
             return problem.quadratic(phi, sample.rows)
-        total = problem.read(phi, watch)
+        if reads > 1:
+            problem.path.append((f"read {reads}", phi))
+        total, reads = problem.read(phi, watch), reads + 1
         known[:], problem.tally = (total.constants if problem.tally else known), False
         return replace(total, constants=known)
 
     def ordered(total: Quadratic) -> bool:
-        return watch.drift(problem.raw_meat(total)) > SURPRISE
+        return problem.source.ordered and watch.drift(problem.raw_meat(total)) > SURPRISE
 
     longest = 0.1 if plan.passes == "converge" else np.inf
     goal = Goal(plan.tolerance, longest, max(1, plan.most - 1))
-    done = correct(problem, phi, sample.rows, goal, read, ordered, back=start.point)
+    safe = level(problem, sample.rows) if problem.bounded else None
+    back = start.point if safe is None else safe
+    done = correct(problem, phi, sample.rows, goal, read, ordered, back)
     return replace(done, reads=done.reads + 1)
 
 

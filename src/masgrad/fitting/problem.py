@@ -63,6 +63,7 @@ class Problem:
     ridge: Ridge = field(default_factory=Ridge)
     tally: bool = True
     path: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    discarded: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
@@ -82,6 +83,11 @@ class Problem:
     @property
     def separable(self) -> bool:
         return self.family is not None and self.family.separable
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some linear predictors have no mean."""
+        return self.family is not None and bool(np.isfinite(self.family.domain).any())
 
     def block_sums(
         self, phi: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True

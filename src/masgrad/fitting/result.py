@@ -45,6 +45,7 @@ class Reads:
     remainder: float
     condition: float
     drift: float = 0.0
+    path: tuple = ()
 
 
 class WaldTest(NamedTuple):
@@ -86,6 +87,8 @@ class Result:
     kind: str = ""
     target: str = "theta*"
     notes: tuple[str, ...] = field(default=())
+    diagnostics: Any = ()
+    penalized: np.ndarray | None = None
 
     def _named(self, values: np.ndarray) -> Any:
         return pd.Series(values, self.names) if self.names else values

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from masgrad.fitting.frame import Frame
 from masgrad.models.model import RowSums
+from masgrad.models.penalties import L2
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,13 @@ class Ridge:
         M = None if s.meat is None else s.meat + cross + cross.T + count * np.outer(a, a)
         loss = s.loss + count * self.value(phi)
         return s._replace(gradient=s.gradient + count * a, hessian=H, meat=M, loss=loss)
+
+
+def ridge_of(penalty: L2 | None, frame: Frame) -> Ridge:
+    """lam |theta|^2 / 2 in phi, without the coefficient of a constant column."""
+    if penalty is None:
+        return Ridge()
+    each = np.ones(len(frame.matrix))
+    if frame.constant is not None:
+        each[frame.constant] = 0.0
+    return Ridge(penalty.lam * frame.matrix.T @ (each[:, None] * frame.matrix))

@@ -32,10 +32,12 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     seen: list[Quadratic] = []
     total = reduce(Quadratic.merge, with_prior(problem), start)
     phi = total.point + total.newton()
+    problem.path.append((f"first {total.rows:,} rows", phi))
     while not problem.stop.is_set() and (part := stretch(phi, total.rows)) is not None:
         seen.append(part)
         total = total.merge(part)
         phi = total.point + total.newton()
+        problem.path.append((f"{total.rows:,} rows", phi))
     total = reduce(Quadratic.merge, [*seen, *with_prior(problem)], problem.quadratic(phi, kept))
     phi = total.point + total.newton()
     ahead = look_ahead(problem, [*seen, *with_prior(problem)], total, phi, kept)

@@ -23,7 +23,14 @@ UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def as_source(
-    model: Model, data: Any, formula: str | None, memory: int, block: int = BLOCK
+    model: Model,
+    data: Any,
+    formula: str | None,
+    memory: int,
+    block: int = BLOCK,
+    weights=None,
+    offset=None,
+    exposure=None,
 ) -> tuple[Source, Terms | None]:
     """A source, and the formula's terms where there is one."""
     if formula is not None or isinstance(data, str | Path) or _paths(data):

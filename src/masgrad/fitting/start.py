@@ -1,6 +1,6 @@
 """Where a fit begins: units for theta, and the optimum of a first sample.
 
-Linear predictors begin at zero, and their risk is convex. A mixture or a network has many optima:
+Linear predictors begin at zero or where `begin` finds a mean for every row. A mixture or a network has many optima:
 from several starts the sample's optima are found, those of one risk are one mode or permutations of
 it, and the lowest is taken. What follows is about that mode alone. It needs the landscape to be
 strongly Morse there: H positive definite at the optimum, which the correcting reads check.
@@ -12,6 +12,7 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
 from masgrad.errors import InputError
+from masgrad.fitting.begin import begin
 from masgrad.fitting.frame import Frame, of_design, of_scale
 from masgrad.fitting.kinks import check_curvature
 from masgrad.fitting.problem import Problem
@@ -58,7 +59,7 @@ def best_start(
     elif isinstance(model, GaussianMixture | ReluNetwork):
         phi = frame.phi(lowest(problem, rows, starts, rng))
     else:
-        phi = np.zeros(model.dim(rows))
+        phi = begin(problem, rows)
     steps, most = (8, 40) if problem.linear else (20, PATIENT)
     before = problem.quadratic(phi, head(rows, FEW))
     if not problem.linear:

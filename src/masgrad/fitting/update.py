@@ -13,7 +13,8 @@ import numpy as np
 
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.door import fit_source, options_of
+from masgrad.fitting.options import options_of
+from masgrad.fitting.pipeline import fit_source
 from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source, table_source
 from masgrad.models.glm import GLM

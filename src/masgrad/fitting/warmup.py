@@ -55,9 +55,9 @@ def warm_up(
 
 def scoring(problem: Problem) -> Problem:
     """The problem with expected curvatures, which are never negative: steps of Fisher scoring."""
-    if problem.family is None or problem.family.convex:
+    if not isinstance(problem.model, GLM) or problem.model.family.convex:
         return problem
-    return replace(problem, model=GLM(problem.family.scoring()))
+    return replace(problem, model=problem.model.scoring())
 
 
 def _local(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) -> Quadratic:

@@ -19,10 +19,10 @@ SURPRISE = 12.0
 
 
 class Watch:
-    """Counts rows; with `order` it remembers the gradients of stretches of them."""
+    """Counts rows, and remembers the gradients of stretches of them."""
 
-    def __init__(self, progress: Progress, order: bool = False):
-        self.progress, self.order = progress, order
+    def __init__(self, progress: Progress):
+        self.progress = progress
         self.rows = 0
         self.lock = threading.Lock()
         self.restart()
@@ -40,7 +40,7 @@ class Watch:
 
     def __call__(self, rows: int, mass: float, gradient: np.ndarray) -> None:
         self.tick(rows)
-        if self.order:
+        with self.lock:
             self._remember(mass, gradient)
 
     def _remember(self, mass: float, gradient: np.ndarray) -> None:
@@ -65,12 +65,27 @@ class Watch:
         """
         if len(self.counts) < 4:
             return 0.0
+        each, free = self._surprises(meat)
+        free *= len(each) - 1
+        return float((each.sum() - free) / np.sqrt(2.0 * free))
+
+    def outlying(self, meat: np.ndarray) -> tuple[float, str]:
+        """Standard deviations by which the gradient of one stretch stands out, and which it is."""
+        if len(self.counts) < 4:
+            return 0.0, ""
+        each, free = self._surprises(meat)
+        worst = int(np.argmax(each))
+        others = np.delete(each, worst).mean()
+        begin = sum(self.counts[:worst])
+        place = f"rows {begin:,.0f} to {begin + self.counts[worst]:,.0f} of those read"
+        return float((each[worst] - max(others, free)) / np.sqrt(2.0 * free)), place
+
+    def _surprises(self, meat: np.ndarray) -> tuple[np.ndarray, int]:
+        """About chi-squared for each stretch if the order is random, and its degrees of freedom."""
         n, G = np.array(self.counts), np.array(self.gradients)
         away = G / n[:, None] - G.sum(0) / n.sum()
         size = np.sqrt(np.maximum(np.diag(meat), np.finfo(float).tiny))
         values, Q = np.linalg.eigh(meat / np.outer(size, size))
         keep = values > 1e-9 * values[-1]
         along = (away / size) @ Q[:, keep]
-        statistic = (n[:, None] * along**2 / values[keep]).sum()
-        free = keep.sum() * (len(n) - 1)
-        return float((statistic - free) / np.sqrt(2.0 * free))
+        return (n[:, None] * along**2 / values[keep]).sum(1), int(keep.sum())

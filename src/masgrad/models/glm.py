@@ -50,6 +50,10 @@ class GLM(Model):
     def __init__(self, family: Family | str, link: str | None = None):
         self.family = as_family(family, link)
 
+    def scoring(self) -> "GLM":
+        """The same model with expected curvatures."""
+        return self if self.family.scoring() == self.family else GLM(self.family.scoring())
+
     def design(self, rows: Rows) -> Array:
         """The covariates as vectors along the last axis."""
         return rows[0]
