@@ -1,4 +1,4 @@
-"""Weights are frequencies, offsets are known parts of the predictor, a penalty is part of the loss."""
+"""Weights are frequencies, offsets a known part of the predictor, penalties a part of the loss."""
 
 import numpy as np
 import pytest
@@ -110,7 +110,7 @@ def test_weights_that_are_none():
     ):
         with pytest.raises(InputError, match=message):
             mg.fit(mg.Poisson(), (X, y), weights=weights)
-    with pytest.raises(InputError, match="exposure.*row 2"):
+    with pytest.raises(InputError, match=r"exposure.*row 2"):
         mg.fit(mg.Poisson(), (X, y), exposure=np.where(np.arange(600) == 2, 0.0, 1.0))
     loss = mg.CustomLoss(lambda theta, z: (z[1] - z[0] @ theta) ** 2, 3)
     with pytest.raises((InputError, InputTypeError), match="weights"):
@@ -163,9 +163,7 @@ def test_intervals_about_the_penalised_target_cover_it():
         x = rng.normal(size=(300, 2))
         X = np.column_stack([x, x[:, 0] + x[:, 1]])[:, :2]
         y = X @ beta + rng.normal(size=300)
-        problem = mg.fit(
-            mg.Linear(), (np.column_stack([X, X[:, :1]]), y), penalty=mg.L2(2 * lam)
-        )
+        problem = mg.fit(mg.Linear(), (np.column_stack([X, X[:, :1]]), y), penalty=mg.L2(2 * lam))
         # the doubled column shares its coefficient: a + a' with penalty 2 lam on each
         both = problem.contrast([1.0, 0.0, 1.0])
         low, high = np.asarray(both.conf_int()).ravel()

@@ -9,7 +9,17 @@ import importlib
 from masgrad.version import __version__
 
 _HOMES = {
-    "masgrad.models.glm": ("GLM", "Linear", "Logistic", "Poisson"),
+    "masgrad.models.glm": (
+        "GLM",
+        "Gamma",
+        "InverseGaussian",
+        "Linear",
+        "Logistic",
+        "NegativeBinomial",
+        "Poisson",
+        "Tweedie",
+    ),
+    "masgrad.models.penalties": ("L2",),
     "masgrad.models.mixture": ("GaussianMixture",),
     "masgrad.models.network": ("ReluNetwork",),
     "masgrad.models.trace": ("TraceRegression",),

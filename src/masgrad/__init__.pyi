@@ -29,11 +29,16 @@ from masgrad.kernels.methods import natural_gradient as natural_gradient
 from masgrad.kernels.methods import sgd as sgd
 from masgrad.models.custom import CustomLoss as CustomLoss
 from masgrad.models.glm import GLM as GLM
+from masgrad.models.glm import Gamma as Gamma
+from masgrad.models.glm import InverseGaussian as InverseGaussian
 from masgrad.models.glm import Linear as Linear
 from masgrad.models.glm import Logistic as Logistic
+from masgrad.models.glm import NegativeBinomial as NegativeBinomial
 from masgrad.models.glm import Poisson as Poisson
+from masgrad.models.glm import Tweedie as Tweedie
 from masgrad.models.mixture import GaussianMixture as GaussianMixture
 from masgrad.models.network import ReluNetwork as ReluNetwork
+from masgrad.models.penalties import L2 as L2
 from masgrad.models.trace import TraceRegression as TraceRegression
 
 __version__: str

@@ -1,9 +1,10 @@
 """Where a fit begins: units for theta, and the optimum of a first sample.
 
-Linear predictors begin at zero or where `begin` finds a mean for every row. A mixture or a network has many optima:
-from several starts the sample's optima are found, those of one risk are one mode or permutations of
-it, and the lowest is taken. What follows is about that mode alone. It needs the landscape to be
-strongly Morse there: H positive definite at the optimum, which the correcting reads check.
+Linear predictors begin at zero, or where `begin` finds a mean for every row. A mixture or a network
+has many optima: from several starts the sample's optima are found, those of one risk are one mode
+or permutations of it, and the lowest is taken. What follows is about that mode alone. It needs the
+landscape to be strongly Morse there: H positive definite at the optimum, which the correcting reads
+check.
 """
 
 from typing import Any

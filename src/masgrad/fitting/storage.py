@@ -17,9 +17,11 @@ import numpy as np
 
 from masgrad.data.formulas import Terms
 from masgrad.errors import InputError
+from masgrad.fitting.diagnose import Diagnostics
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.result import Reads, Result
+from masgrad.models.families import make_family
 from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
@@ -27,7 +29,7 @@ from masgrad.models.network import ReluNetwork
 from masgrad.models.trace import TraceRegression
 from masgrad.version import __version__
 
-FORMAT = "masgrad result 1"
+FORMAT = "masgrad result 2"
 
 
 def save(result: Result, path: str | Path) -> None:
@@ -92,6 +94,8 @@ def _to_json(r: Result) -> dict[str, Any]:
         "df": r.df,
         "notes": list(r.notes),
         "how": asdict(r.how),
+        "diagnostics": r.diagnostics.to_json(),
+        "penalized": None if r.penalized is None else _pack(r.penalized),
         "theta": _pack(r.theta),
         "cov": _pack(r.cov),
         "free": _pack(r.free),
@@ -109,7 +113,9 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         nobs=body["nobs"],
         names=tuple(body["names"]),
         cov_type=body["cov_type"],
-        how=Reads(**body["how"]),
+        how=_reads(body["how"]),
+        diagnostics=Diagnostics.from_json(body["diagnostics"]),
+        penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
         frame=Frame(**_values(body["frame"])),
         local=Quadratic(**_values(body["local"])),
         free=_unpack(body["free"]),
@@ -120,6 +126,11 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         target=body["target"],
         notes=tuple(body["notes"]),
     )
+
+
+def _reads(saved: dict[str, Any]) -> Reads:
+    path = tuple((label, distance) for label, distance in saved["path"])
+    return Reads(**{**saved, "path": path})
 
 
 def _fields(record: Any) -> dict[str, Any]:
@@ -149,7 +160,9 @@ def _model_to_json(model: Model | None) -> dict[str, Any] | None:
         case TraceRegression():
             return {"name": "TraceRegression", "rows": model.height, "cols": model.width}
         case GLM():
-            return {"name": "GLM", "family": model.family.name}
+            family = model.family
+            said = {"family": family.name, "link": family.link, "parameter": family.parameter}
+            return {"name": "GLM", **said, "expected": family.expected}
         case GaussianMixture():
             sigma = float(model.sigma)
             return {"name": "GaussianMixture", "components": model.components, "sigma": sigma}
@@ -161,6 +174,9 @@ def _model_to_json(model: Model | None) -> dict[str, Any] | None:
 def _model_from_json(spec: dict[str, Any] | None) -> Model | None:
     if spec is None:
         return None
-    kinds = {c.__name__: c for c in (GLM, TraceRegression, GaussianMixture, ReluNetwork)}
     spec = dict(spec)
+    if spec["name"] == "GLM":
+        family = make_family(spec["family"], spec["link"], spec["parameter"])
+        return GLM(family.scoring() if spec["expected"] else family)
+    kinds = {c.__name__: c for c in (TraceRegression, GaussianMixture, ReluNetwork)}
     return kinds[spec.pop("name")](**spec)

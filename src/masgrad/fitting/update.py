@@ -14,6 +14,7 @@ import numpy as np
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.options import options_of
+from masgrad.fitting.penalised import PENALISED
 from masgrad.fitting.pipeline import fit_source
 from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source, table_source
@@ -29,12 +30,22 @@ def update(result: Result, data: Any, **options: Any) -> Result:
         raise InputTypeError(
             "this result was loaded without its loss; give mg.load(path, model=...)"
         )
+    if result.target == PENALISED:
+        raise InputError(
+            "this estimate is about the penalised optimum, which other rows would move; fit all "
+            "rows together"
+        )
     same = result.cov_type if result.cov_type in ("HC1", "nonrobust") else "robust"
     options.setdefault("cov_type", same)
     try:
         chosen = options_of(**options)
     except TypeError as error:
         raise InputTypeError(str(error).replace("options_of()", "update()")) from None
+    if isinstance(model, GLM) and model.family.expected and chosen.cov_type != "nonrobust":
+        raise InputError(
+            "the old rows were fitted with cov_type='nonrobust', whose curvature is the expected "
+            "one; fit them again, or keep cov_type='nonrobust'"
+        )
     if chosen.cov_type == "HC3" or chosen.method == "chains":
         raise InputError(
             "update keeps no old rows, which HC3 and chains need; use 'robust' or 'HC1'"

@@ -1,0 +1,162 @@
+"""What a fit says may be wrong with it: each sentence where it is due, and only there."""
+
+import numpy as np
+import pytest
+
+import masgrad as mg
+from masgrad.errors import MasgradWarning
+from masgrad.fitting.mixing import burn_in, effective_size, split_rhat
+
+NAMES = ["order of rows", "outlying blocks", "condition", "separation", "p/N", "step"]
+
+
+def logistic(rows, p=3, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(rows), rng.normal(size=(rows, p - 1))])
+    y = (rng.random(rows) < 1 / (1 + np.exp(-scale * X.sum(1)))).astype(float)
+    return X, y
+
+
+def blocks(X, y, size=2000):
+    return mg.Stream(lambda: ((X[s : s + size], y[s : s + size]) for s in range(0, len(y), size)))
+
+
+def troubles(result):
+    return [d.name for d in result.diagnostics.troubles]
+
+
+@pytest.mark.parametrize("data", ["small", "arrays", "stream", "single"])
+def test_sound_data_have_no_troubles(data):
+    X, y = logistic(500 if data == "small" else 80_000)
+    source = blocks(X, y) if data == "stream" else (X, y)
+    r = mg.fit(mg.Logistic(), source, passes=1 if data == "single" else "auto")
+    assert [d.name for d in r.diagnostics] == NAMES
+    assert troubles(r) == []
+    assert all(d.sentence.endswith(".") for d in r.diagnostics)
+    assert str(r.diagnostics).count("\n") == len(NAMES) - 1
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+def test_ordered_rows_are_said():
+    X, y = logistic(80_000)
+    order = np.argsort(y, kind="stable")
+    r = mg.fit(mg.Logistic(), blocks(X[order], y[order]))
+    assert "order of rows" in troubles(r)
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+def test_an_outlying_block_is_named():
+    X, y = logistic(80_000)
+    y[40_000:42_000] = 1 - y[40_000:42_000]
+    r = mg.fit(mg.Logistic(), blocks(X, y))
+    found = {d.name: d for d in r.diagnostics}["outlying blocks"]
+    assert not found.ok and "rows 40,0" in found.sentence
+
+
+def test_nearly_collinear_columns_are_said():
+    X, y = logistic(5_000)
+    X = np.column_stack([X, X[:, 1] + 1e-5 * np.random.default_rng(1).normal(size=5000)])
+    assert troubles(mg.fit(mg.Logistic(), (X, y))) == ["condition"]
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.SeparationWarning")
+def test_separation_is_said():
+    X, y = logistic(500)
+    X[:, 2] = 10 * (y - 0.5)
+    r = mg.fit(mg.Logistic(), (X, y))
+    assert "separation" in troubles(r)
+    assert "L2" in str(r.diagnostics)
+
+
+def test_too_many_columns_for_a_logistic_fit_are_said():
+    """Strong signal, p/N = 0.1: the estimate is biased by more than its standard error."""
+    X, y = logistic(400, p=40, scale=0.3)
+    r = mg.fit(mg.Logistic(), (X, y))
+    assert troubles(r) == ["p/N"]
+    assert troubles(mg.fit(mg.Logistic(), logistic(40_000, p=40, scale=0.3))) == []
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_the_bias_is_that_of_simulations(family, monkeypatch, seed):
+    """1,000 replications; 4.5 Monte-Carlo standard errors, and a third for the next order."""
+    rng, beta = np.random.default_rng([seed, 5]), np.array([1.0, -0.5])
+    estimates, predicted = [], []
+    from masgrad.fitting import diagnose
+
+    def spy(problem, local, kept, bias=diagnose.bias):
+        predicted.append(problem.frame.matrix @ bias(problem, local, kept))
+        return
+
+    monkeypatch.setattr(diagnose, "bias", spy)
+    for _ in range(1000):
+        X = rng.normal(size=(30 if family == "poisson" else 80, 2))
+        t = X @ beta
+        counts, events = rng.poisson(np.exp(t)), rng.random(len(t)) < 1 / (1 + np.exp(-t))
+        y = counts if family == "poisson" else events
+        estimates.append(mg.fit(mg.GLM(family), (X, y.astype(float))).params)
+    error = np.std(estimates, 0) / np.sqrt(1000)
+    away = np.mean(estimates, 0) - beta
+    wanted = np.mean(predicted, 0)
+    assert (np.abs(wanted) > 2 * error).any()
+    assert (np.abs(away - wanted) < 4.5 * error + np.abs(wanted) / 3).all()
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.MasgradWarning")
+def test_a_step_that_is_too_long_is_said():
+    X, y = logistic(80_000)
+    assert troubles(mg.fit(mg.Logistic(), (X, y), step_size=5.0)) == ["step"]
+
+
+def test_chains_say_how_they_mixed():
+    X, y = logistic(40_000)
+    r = mg.fit(mg.Logistic(), (X, y), method="chains")
+    assert [d.name for d in r.diagnostics][-3:] == ["split-Rhat", "effective size", "burn-in"]
+    assert troubles(r) == []
+
+
+def test_diagnostics_are_saved(tmp_path):
+    X, y = logistic(500)
+    r = mg.fit(mg.Logistic(), (X, y))
+    r.save(tmp_path / "r.json")
+    assert mg.load(tmp_path / "r.json").diagnostics == r.diagnostics
+
+
+# Mixing, on chains whose answers are known.
+
+
+def autoregression(rho, chains, steps, rng):
+    x = np.empty((chains, steps))
+    x[:, 0] = rng.normal(size=chains)
+    for t in range(1, steps):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * rng.normal(size=chains)
+    return x
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_the_effective_size_is_that_of_an_autoregression(rho, rng):
+    x = autoregression(rho, 20, 4000, rng)
+    wanted = x.size * (1 - rho) / (1 + rho)
+    assert effective_size(x) == pytest.approx(wanted, rel=0.15)
+    assert split_rhat(x) == pytest.approx(1, abs=0.01)
+
+
+def test_chains_apart_have_a_large_rhat_and_few_draws(rng):
+    x = rng.normal(size=(4, 500)) + np.arange(4)[:, None]
+    assert split_rhat(x) > 1.3
+    assert effective_size(x) < 40
+    drifting = rng.normal(size=(4, 500)) + np.linspace(0, 3, 500)
+    assert split_rhat(drifting) > 1.2
+
+
+def test_burn_in_ends_where_the_spread_has_settled(rng):
+    t = np.arange(400)
+    growing = rng.normal(size=(40, 400)) * np.sqrt(1 - np.exp(-t / 40))
+    assert 5 <= burn_in(growing) <= 80
+    assert burn_in(rng.normal(size=(40, 400))) <= 2
+
+
+def test_warnings_are_still_given():
+    X, y = logistic(500)
+    X[:, 2] = 10 * (y - 0.5)
+    with pytest.warns(MasgradWarning, match="separated"):
+        mg.fit(mg.Logistic(), (X, y))
