@@ -77,7 +77,9 @@ def check_model(model: Any) -> None:
 def sample_rows(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Rows:
     """Checked rows: all of a table, a few of a simulator's, a zero for moments that hold none."""
     if isinstance(data, LeastSquaresMoments):
-        if not (isinstance(model, GLM) and model.family.name == "gaussian"):
+        if not (
+            isinstance(model, GLM) and model.family.name == "gaussian" and model.family.canonical
+        ):
             raise InputTypeError(f"LeastSquaresMoments are those of mg.Linear(), not of {model!r}")
         if not data.count:
             raise InputError("these LeastSquaresMoments hold no rows yet; give some to update")

@@ -133,8 +133,8 @@ def _check_finite(array: np.ndarray, label: str) -> None:
 
 
 def count_rows(rows: Rows) -> int:
-    pair = isinstance(rows, tuple) and len(rows) > 1 and isinstance(rows[1], np.ndarray)
-    return len(rows[1]) if pair else len(jax.tree.leaves(rows)[0])
+    pair = isinstance(rows, tuple) and isinstance(rows[-1], np.ndarray)
+    return len(rows[-1]) if pair else len(jax.tree.leaves(rows)[0])
 
 
 def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:

@@ -26,7 +26,8 @@ def tally(result: "Result") -> Tally | None:
     local = result.local
     if family_of(result) is None or not np.isfinite(local.constants).all():
         return None
-    return Tally(local.loss, *map(float, local.constants), local.count)
+    saturated, base = map(float, local.constants)
+    return Tally(local.loss, saturated, base, local.count)
 
 
 def estimated(result: "Result") -> int:

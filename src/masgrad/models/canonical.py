@@ -60,7 +60,8 @@ class Gaussian(Cumulant):
     def mean(self, t: Array) -> Array:
         return t
 
-    predictor = mean
+    def predictor(self, mean: Array) -> Array:
+        return mean
 
     def variance(self, t: Array) -> Array:
         return namespace(t).ones_like(t)
@@ -74,7 +75,7 @@ class Gaussian(Cumulant):
 
 def gaussian_likelihood(tally: Tally) -> float:
     """At the dispersion that maximises it, RSS / N."""
-    return -0.5 * tally.count * (np.log(2 * np.pi * tally.deviance / tally.count) + 1)
+    return -0.5 * tally.size * (np.log(2 * np.pi * tally.deviance / tally.size) + 1)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ class Bernoulli(Cumulant):
     lowest, highest = 0.0, 1.0
     support = "y in [0, 1]"
 
-    separable = True
+    @property
+    def separable(self) -> bool:
+        return True
 
     def cumulant(self, t: Array) -> Array:
         return namespace(t).logaddexp(t, 0.0)
@@ -137,7 +140,9 @@ class Poisson(Cumulant):
     lowest = 0.0
     support = "y >= 0"
 
-    separable = True
+    @property
+    def separable(self) -> bool:
+        return True
 
     def cumulant(self, t: Array) -> Array:
         return namespace(t).exp(t)

@@ -46,7 +46,7 @@ LINKS: dict[str, tuple[str, ...]] = {
 }
 """The links of each family; the first is the default."""
 
-PARAMETERS = {"tweedie": "exponent", "negative_binomial": "alpha"}
+PARAMETERS = {"tweedie": "power", "negative_binomial": "alpha"}
 
 
 def as_family(family: "Family | str", link: str | None = None) -> Family:

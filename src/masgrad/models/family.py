@@ -124,7 +124,7 @@ class Tally(NamedTuple):
     loss: float
     saturated: float
     base: float
-    count: float
+    size: float
 
     @property
     def deviance(self) -> float:

@@ -101,11 +101,9 @@ class PositiveMean(Family):
 
 @dataclass(frozen=True)
 class PowerVariance(PositiveMean):
-    """Variance mu^q times the dispersion."""
+    """Variance mu^power times the dispersion."""
 
-    @property
-    @abc.abstractmethod
-    def power(self) -> float: ...
+    power: float = 1.0
 
     def log_mean_local(self, s: Array, y: Array) -> tuple[Array, Array, Array]:
         xp, q = namespace(s), self.power
@@ -130,7 +128,7 @@ class GaussianPositive(PowerVariance):
     """Gaussian responses with a positive mean: the log and inverse links."""
 
     name = "gaussian"
-    power = 0.0
+    power: float = 0.0
     dispersed = True
 
     def log_likelihood(self, tally: Tally, dispersion: float) -> float:
@@ -144,7 +142,7 @@ class PoissonPower(PowerVariance):
     link: str = "identity"
     name, support = Poisson.name, Poisson.support
     lowest = 0.0
-    power = 1.0
+    power: float = 1.0
 
     @property
     def convex(self) -> bool:
@@ -159,7 +157,7 @@ class Gamma(PowerVariance):
     link: str = "log"
     name = "gamma"
     lowest, support = POSITIVE, "y > 0"
-    power = 2.0
+    power: float = 2.0
     dispersed = True
 
     @property
@@ -174,7 +172,7 @@ class Gamma(PowerVariance):
         return (
             (shape - 1) * tally.base
             - shape * tally.loss
-            + tally.count * (shape * np.log(shape) - gammaln(shape))
+            + tally.size * (shape * np.log(shape) - gammaln(shape))
         )
 
 
@@ -183,7 +181,7 @@ class InverseGaussian(PowerVariance):
     link: str = "log"
     name = "inverse_gaussian"
     lowest, support = POSITIVE, "y > 0"
-    power = 3.0
+    power: float = 3.0
     dispersed = True
 
     @property
@@ -194,7 +192,7 @@ class InverseGaussian(PowerVariance):
         return np.log(y)
 
     def log_likelihood(self, tally: Tally, dispersion: float) -> float:
-        scale = tally.count * np.log(2 * np.pi * dispersion) + tally.deviance / dispersion
+        scale = tally.size * np.log(2 * np.pi * dispersion) + tally.deviance / dispersion
         return -0.5 * (scale + 3 * tally.base)
 
 
@@ -202,22 +200,18 @@ class InverseGaussian(PowerVariance):
 class Tweedie(PowerVariance):
     """Variance mu^power with 1 < power < 2: a mass at 0 and a density beyond it."""
 
-    exponent: float = 1.5
+    power: float = 1.5
     name = "tweedie"
     lowest, support = 0.0, "y >= 0"
     dispersed = True
 
     def __post_init__(self):
-        if not 1 < self.exponent < 2:
-            raise InputError(f"power={self.exponent:g}; a power between 1 and 2 is needed")
-
-    @property
-    def power(self) -> float:
-        return self.exponent
+        if not 1 < self.power < 2:
+            raise InputError(f"power={self.power:g}; a power between 1 and 2 is needed")
 
     @property
     def parameter(self) -> float:
-        return self.exponent
+        return self.power
 
     @property
     def convex(self) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from masgrad.data.arrays import as_rows, as_size
 from masgrad.errors import InputError, InputTypeError
+from masgrad.models.canonical import Cumulant
 from masgrad.models.glm import GLM
 from masgrad.theory.conditioning import Conditioning, from_matrices
 from masgrad.theory.regions import as_point, as_points
@@ -78,13 +79,14 @@ def acceleration(model: GLM, X: Array, region: Array, mean: Array, variance: Arr
             f"variance is {variance.min():g} at row {int(variance.argmin())}; the theorem assumes "
             "xi(x)^2 = Var(y | x) > 0"
         )
-    model.family.check(mean)
+    family = _canonical(model)
+    family.check(mean)
     region = as_points("region", region)
     if region.shape[1] != X.shape[1]:
         raise InputError(f"points of {region.shape[1]} parameters, and X has {X.shape[1]} columns")
     t = X @ region.T
     with np.errstate(over="ignore"):
-        bias, curvature = model.family.mean(t) - mean[:, None], model.family.variance(t)
+        bias, curvature = family.mean(t) - mean[:, None], family.variance(t)
     if not (np.isfinite(bias).all() and curvature.min() > 0):
         raise InputError(
             "c''(x'w) overflows or vanishes on this region; the theorem assumes it bounded away "
@@ -109,11 +111,11 @@ def well_specified(
         >>> mg.theory.well_specified(mg.Logistic(), [[1.0], [2.0]], [0.0])
         (array([0.5, 0.5]), array([0.25, 0.25]))
     """
-    X, theta = _design(model, X), as_point("theta", theta)
+    X, theta, family = _design(model, X), as_point("theta", theta), _canonical(model)
     if len(theta) != X.shape[1]:
         raise InputError(f"theta has {len(theta)} parameters, and X {X.shape[1]} columns")
     with np.errstate(over="ignore"):
-        mean, variance = model.family.mean(X @ theta), model.family.variance(X @ theta)
+        mean, variance = family.mean(X @ theta), family.variance(X @ theta)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
         raise InputError("the mean of y overflows at this theta; take a smaller one, or rescale X")
     return mean, as_size("dispersion", dispersion) * variance
@@ -126,6 +128,15 @@ def _design(model: GLM, X: Array) -> np.ndarray:
     if X.ndim != 2:
         raise InputError(f"X has shape {X.shape}; rows (N, p) are needed")
     return X
+
+
+def _canonical(model: GLM) -> Cumulant:
+    if not isinstance(model.family, Cumulant):
+        raise InputError(
+            f"the {model.family.name} family with the {model.family.link} link was given; the "
+            "theorem is about canonical links: gaussian, bernoulli and poisson have theirs"
+        )
+    return model.family
 
 
 def _response(name: str, values: Array, X: np.ndarray) -> np.ndarray:
