@@ -16,8 +16,8 @@ import pandas as pd
 from scipy import stats
 
 from masgrad.data.arrays import as_number
-from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.expressions import read_equations
+from masgrad.errors import InputError
+from masgrad.fitting.combinations import Combinations, combinations
 from masgrad.fitting.simultaneous import half_widths, joint_quantile, reference
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ class WaldTest(NamedTuple):
     statistic: float
     df: int
     pvalue: float
-
-
-class Combinations(NamedTuple):
-    """R (k, p), the values q (k,) that it is compared with, and a name for each row."""
-
-    R: np.ndarray
-    q: np.ndarray
-    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -151,7 +143,7 @@ class Region:
 
 def contrast(result: "Result", R: Any, q: Any = None) -> Contrast:
     """Estimates of R theta, and how far each is from q."""
-    rows = combinations(result, R, q)
+    rows = combinations(R, result.labels, q)
     estimate = np.where(rows.R != 0, rows.R * result.theta, 0.0).sum(1)
     cov = rows.R @ result.cov @ rows.R.T
     return Contrast(estimate, cov, rows.q, rows.labels, result.depends(rows.R), result.df)
@@ -159,7 +151,7 @@ def contrast(result: "Result", R: Any, q: Any = None) -> Contrast:
 
 def wald_test(result: "Result", R: Any, q: Any = None) -> WaldTest:
     """Test R theta = q jointly."""
-    found = _joint(result, combinations(result, R, q))
+    found = _joint(result, combinations(R, result.labels, q))
     region = Region(found.estimate, found.cov, np.inf, 1.0, found.labels)
     statistic, k = float(region.distance(found.value)), len(found.value)
     if result.df is None:
@@ -172,13 +164,12 @@ def region(result: "Result", R: Any, level: float) -> Region:
     """The values of R theta that a Wald test of level 1 - `level` does not reject."""
     if not 0 < as_number("level", level) < 1:
         raise InputError(f"level={level}; a probability between 0 and 1 is needed")
-    rows = combinations(result, np.eye(len(result.theta)) if R is None else R)
+    rows = combinations(np.eye(len(result.theta)) if R is None else R, result.labels)
     if rows.q.any():
         raise InputError(f"{R!r}: a region is of combinations such as 'a, b', without '= 1'")
-    labels = result.labels if R is None else rows.labels
     found = _joint(result, rows)
     quantile = joint_quantile(len(rows.R), result.df, level)
-    return Region(found.estimate, found.cov, quantile, level, labels)
+    return Region(found.estimate, found.cov, quantile, level, rows.labels)
 
 
 def _joint(result: "Result", rows: Combinations) -> Contrast:
@@ -194,53 +185,3 @@ def _joint(result: "Result", rows: Combinations) -> Contrast:
     if not scale.all() or np.linalg.matrix_rank(C, hermitian=True) < k:
         raise InputError("the rows of R are linearly dependent, or fewer chains than rows")
     return Contrast(found.estimate, found.cov, rows.q, rows.labels, found.loose, found.df)
-
-
-def combinations(result: "Result", R: Any, q: Any = None) -> Combinations:
-    """R as a matrix: from one, from a vector, from a text or from a list of texts."""
-    texts = [R] if isinstance(R, str) else R
-    if isinstance(texts, list | tuple) and texts and all(isinstance(t, str) for t in texts):
-        found = [e for text in texts for e in read_equations(text, result.labels)]
-        rows = Combinations(
-            np.array([e.coefficients for e in found]),
-            np.array([e.value for e in found]),
-            tuple(e.text for e in found),
-        )
-    else:
-        rows = _matrix(R, result.labels)
-    return rows if q is None else rows._replace(q=_values(rows, q))
-
-
-def _matrix(R: Any, names: tuple[str, ...]) -> Combinations:
-    try:
-        R = np.atleast_2d(np.asarray(R, np.float64))
-    except (TypeError, ValueError):
-        raise InputTypeError(
-            f"R={R!r:.60}; a matrix is needed, or a text over {', '.join(names[:3])}"
-        ) from None
-    if R.ndim != 2 or R.shape[1] != len(names) or not len(R):
-        raise InputError(f"R has shape {R.shape}; (k, {len(names)}) is needed")
-    if not np.isfinite(R).all():
-        raise InputError("R has an entry that is not finite")
-    return Combinations(R, np.zeros(len(R)), tuple(_written(row, names) for row in R))
-
-
-def _values(rows: Combinations, q: Any) -> np.ndarray:
-    if rows.q.any():
-        raise InputError(f"{', '.join(rows.labels)}: the values are in the text; leave q out")
-    q = np.atleast_1d(np.asarray(q, np.float64))
-    if q.shape != rows.q.shape:
-        raise InputError(f"q has shape {q.shape}; {rows.q.shape} is needed, one value a row of R")
-    if not np.isfinite(q).all():
-        raise InputError(f"q={q}; finite numbers are needed")
-    return q
-
-
-def _written(row: np.ndarray, names: tuple[str, ...]) -> str:
-    """A row of R in words, such as "a - 0.5*b"."""
-    text = ""
-    for j in np.flatnonzero(row)[:4]:
-        size = "" if abs(row[j]) == 1 else f"{abs(row[j]):.4g}*"
-        sign = ("-" if row[j] < 0 else "") if not text else (" - " if row[j] < 0 else " + ")
-        text += sign + size + names[j]
-    return (text or "0") + (" + ..." if np.count_nonzero(row) > 4 else "")
