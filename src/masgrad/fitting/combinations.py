@@ -49,7 +49,10 @@ def _matrix(R: Any, names: Sequence[str]) -> Combinations:
 def _values(rows: Combinations, q: Any) -> np.ndarray:
     if rows.q.any():
         raise InputError(f"{', '.join(rows.labels)}: the values are in the text; leave q out")
-    q = np.atleast_1d(np.asarray(q, np.float64))
+    try:
+        q = np.atleast_1d(np.asarray(q, np.float64))
+    except (TypeError, ValueError):
+        raise InputTypeError(f"q={q!r:.60}; numbers are needed, one a row of R") from None
     if q.shape != rows.q.shape:
         raise InputError(f"q has shape {q.shape}; {rows.q.shape} is needed, one value a row of R")
     if not np.isfinite(q).all():

@@ -4,7 +4,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from masgrad.errors import InterruptedWarning
+from masgrad.errors import InterruptedWarning, MasgradWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.door import glm
 from masgrad.fitting.markup import page
@@ -38,6 +38,7 @@ def fit_files(
         print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", MasgradWarning)
         warnings.showwarning = show
         options["progress"] = False if quiet else None
         result = glm(formula or "", list(data), family or "gaussian", **options)

@@ -165,6 +165,6 @@ def _mean_and_slope(mean: Callable[[Array], Array], t: np.ndarray) -> tuple[np.n
     import jax.numpy as jnp
 
     # At 0 autodiff takes |t| for flat, which stable forms of a mean are written in.
-    t = np.where(t == 0, np.finfo(float).tiny, t)
-    values, slopes = jax.jvp(mean, (jnp.asarray(t),), (jnp.ones_like(t),))
-    return np.asarray(values), np.asarray(slopes)
+    near = jnp.asarray(np.where(t == 0, np.finfo(float).tiny, t))
+    with np.errstate(all="ignore"):
+        return np.asarray(mean(t)), np.asarray(jax.jvp(mean, (near,), (jnp.ones_like(near),))[1])
