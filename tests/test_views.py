@@ -71,6 +71,11 @@ def test_text_takes_the_room_that_names_need(odd, monkeypatch):
     assert max(map(len, short.summary(width=500).splitlines())) == 80
 
 
+def test_large_numbers_stay_apart():
+    row = made([-12345.6789], [[1e-8]]).summary().splitlines()[-2].split()
+    assert row[1:3] == ["-12345.6789", "1.000e-04"] and len(row) == 7
+
+
 def test_levels_and_widths_are_checked(odd):
     assert "[0.05 " in odd.summary(0.1) and "0.95]" in odd.summary(0.1)
     for show in (odd.summary, odd.to_html, odd.to_latex, odd.to_frame):

@@ -24,24 +24,26 @@ NARROWEST = 44
 NAME = 18
 SIZES = (11, 11, 10, 8, 11, 11)
 """Characters of the columns coef, std err, z, P>|z| and of the interval's ends."""
-CHOICES = ((0, 1, 2, 3, 4, 5), (0, 1, 3, 4, 5), (0, 1, 4, 5))
+ALL = (0, 1, 2, 3, 4, 5)
+CHOICES = (ALL, (0, 1, 3, 4, 5), (0, 1, 4, 5))
 """Columns that are shown, from the most to the fewest."""
-TOTALS = tuple(sum(SIZES[i] for i in chosen) for chosen in CHOICES)
 
 
 def summary(result: "Result", alpha: float = 0.05, width: int | None = None) -> str:
     """The header, a line for each parameter, and the notes."""
     longest = max(map(len, result.labels))
-    width = min(_room(width), max(WIDTH, longest + TOTALS[0]))
-    at_least = min(longest, NAME)
-    chosen = next((c for c, t in zip(CHOICES, TOTALS, strict=True) if t + at_least <= width), None)
-    chosen = chosen or CHOICES[-1]
-    room = width - sum(SIZES[i] for i in chosen)
+    width = min(_room(width), max(WIDTH, longest + _size(ALL)))
+    chosen = next((c for c in CHOICES if _size(c) + min(longest, NAME) <= width), CHOICES[-1])
+    room = width - _size(chosen)
     rule = "=" * width
     lines = [_middle(f"masgrad: {result.kind}", width), rule, *_header(result, width), rule]
     lines += [_line("", headings(result, alpha), chosen, room), "-" * width]
     lines += [_line(name, row, chosen, room) for name, row in cells(result, alpha)]
     return "\n".join([*lines, rule, *_notes(result, width)])
+
+
+def _size(chosen: tuple[int, ...]) -> int:
+    return sum(SIZES[i] for i in chosen)
 
 
 def _room(width: int | None) -> int:
@@ -72,7 +74,7 @@ def _fact(label: str, value: str, width: int) -> str:
 
 def _line(name: str, row: list[str], chosen: tuple[int, ...], room: int) -> str:
     """A name and its numbers; a long name has a line of its own."""
-    numbers = "".join(f"{row[i]:>{SIZES[i]}}" for i in chosen)
+    numbers = "".join(f" {row[i]:>{SIZES[i] - 1}}" for i in chosen)  # a space, however long
     if len(name) <= room:
         return f"{name:<{room}}{numbers}"
     return f"{name}\n{'':<{room}}{numbers}"
