@@ -278,7 +278,7 @@ REFUSED = {
         lambda X, y: mg.fit(mg.Linear(), (X, y)).law.push(lambda t: jnp.log(-(t[0] ** 2))),
         "finite",
     ),
-    "words": (lambda X, y: mg.fit(mg.Linear(), (X, y)).wald_test("x = 0"), "a matrix is needed"),
+    "words": (lambda X, y: mg.fit(mg.Linear(), (X, y)).wald_test("x = 0"), "no parameter 'x'"),
 }  # fmt: skip
 
 

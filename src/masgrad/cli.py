@@ -16,7 +16,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 EXPERIMENTS = ("linear", "logistic", "mixture", "network", "all")
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 STUDIES = ("rotation", "rates", "laws")
+
+
+def _probability(ctx: typer.Context, value: float | None) -> float | None:
+    """A level, checked before any work is done."""
+    del ctx
+    if value is not None and not 0 < value < 1:
+        raise typer.BadParameter(f"{value}; a probability between 0 and 1 is needed, such as 0.95")
+    return value
+
+
+Level = Annotated[float, typer.Option(callback=_probability, help="Level of the intervals shown.")]
+Saved = Annotated[Path, typer.Argument(metavar="RESULT", help="What `masgrad fit --save` wrote.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no messages.")]
 
 
 def _version(show: bool) -> None:
@@ -75,8 +90,8 @@ def paper(
 
 
 @app.command(
-    epilog="Examples: masgrad fit 'part-*.parquet' --formula 'y ~ a + b' --family binomial; "
-    "masgrad fit (a bundled example)"
+    epilog="Examples: masgrad fit 'part-*.parquet' --formula 'y ~ a + b' --family binomial "
+    "--save r.json; masgrad fit (a bundled example)"
 )
 def fit(
     data: Annotated[
@@ -85,12 +100,19 @@ def fit(
             help="Parquet or CSV files, globs or a directory; a bundled example if none."
         ),
     ] = None,
-    formula: Annotated[
-        str | None, typer.Option(help="Such as 'y ~ a + b + a:b'; numeric columns and products.")
-    ] = None,
+    formula: Annotated[str | None, typer.Option(help="Such as 'y ~ a + b + a:b'.")] = None,
     family: Annotated[
-        str | None, typer.Option(help="gaussian (unless told), binomial or poisson.")
+        str | None, typer.Option(help="gaussian (unless told), binomial, poisson, ...")
     ] = None,
+    link: Annotated[str | None, typer.Option(help="The family's own unless told.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of frequencies.")] = None,
+    offset: Annotated[
+        str | None, typer.Option(help="Column added to the linear predictor.")
+    ] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="Column whose logarithm is added to it.")
+    ] = None,
+    level: Level = 0.95,
     passes: Annotated[
         str, typer.Option(help="auto, converge, or the most reads of the data; 1 reads once.")
     ] = "auto",
@@ -99,17 +121,67 @@ def fit(
     memory: Annotated[str, typer.Option(help="What reading may take.")] = "512MB",
     seed: Annotated[int, typer.Option(min=0, help="Seed of batches and chains.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Estimates with confidence intervals, in one or two reads of the data."""
+    """Estimates with confidence intervals, in one or two reads of the data.
+
+    Ctrl-C prints what the rows say that were read by then, and exits with 130.
+    """
     if data and formula is None:
         raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
     from masgrad.fitting.console import fit_files
 
     reads = int(passes) if passes.lstrip("-").isdigit() else passes
-    fit_files(
-        data or [], formula, family, save,
-        passes=reads, cov_type=cov_type, method=method, memory=memory, seed=seed,
+    columns = {"link": link, "weights": weights, "offset": offset, "exposure": exposure}
+    given = {name: value for name, value in columns.items() if value is not None}
+    done = fit_files(
+        data or [], formula, family, save, level, quiet,
+        passes=reads, cov_type=cov_type, method=method, memory=memory, seed=seed, **given,
     )  # fmt: skip
+    if not done:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command(
+    epilog="Examples: masgrad show r.json; masgrad show r.json --level 0.9 --html r.html "
+    "--plot r.png"
+)
+def show(
+    result: Saved,
+    level: Level = 0.95,
+    html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw the coefficients: .png, .pdf or .svg.")
+    ] = None,
+) -> None:
+    """Print a saved result."""
+    from masgrad.fitting.console import show_result
+
+    show_result(result, level, html, plot)
+
+
+@app.command(
+    epilog="Examples: masgrad predict r.json 'new-*.parquet' --out means.parquet; "
+    "masgrad predict r.json new.csv --interval 0.95 | head"
+)
+def predict(
+    result: Saved,
+    data: Annotated[list[str], typer.Argument(help="Parquet or CSV files, globs or a directory.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A .csv or .parquet file; CSV on standard output unless given."),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(callback=_probability, help="Also se, lower, upper: intervals of this level."),
+    ] = None,
+    which: Annotated[str, typer.Option(help="mean, or linear: the linear predictor.")] = "mean",
+    quiet: Quiet = False,
+) -> None:
+    """The mean response for every row, in the order of the rows (and of sorted file names)."""
+    from masgrad.fitting.console import predict_files
+
+    predict_files(result, data, out, interval, which, quiet)
 
 
 @app.command(
@@ -185,6 +257,9 @@ def main() -> None:
 
     try:
         app()
+    except BrokenPipeError:  # such as `masgrad predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (MasgradError, OSError) as error:
         typer.echo(f"masgrad: {error}", err=True)
         sys.exit(1)

@@ -18,7 +18,8 @@ from masgrad.fitting.identify import touched, unidentified
 from masgrad.fitting.kinks import check_kinks
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import EMPTY, Quadratic
-from masgrad.fitting.result import Reads, Result
+from masgrad.fitting.reads import Reads
+from masgrad.fitting.result import Result
 from masgrad.fitting.watch import SURPRISE, Watch
 from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture

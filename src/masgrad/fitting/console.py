@@ -1,29 +1,79 @@
-"""`masgrad fit` behind the command line: a fit of files, as a table on the terminal."""
+"""`masgrad fit`, `show` and `predict` behind the command line."""
 
 import sys
 import warnings
 from pathlib import Path
 
+from masgrad.errors import InterruptedWarning, MasgradWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.door import glm
+from masgrad.fitting.markup import page
+from masgrad.fitting.storage import load
+from masgrad.fitting.writing import replaced, write_predictions
 
 
 def fit_files(
-    data: list[str], formula: str | None, family: str | None, save: Path | None, **options
-) -> None:
-    """Fit, print the summary, save it if asked; without data, the bundled example."""
+    data: list[str],
+    formula: str | None,
+    family: str | None,
+    save: Path | None,
+    level: float = 0.95,
+    quiet: bool = False,
+    **options,
+) -> bool:
+    """Fit, print the summary, save it if asked; without data, the bundled example.
+
+    Returns whether the fit came to its end, rather than being stopped by Ctrl-C.
+    """
+    if save is not None and not save.parent.is_dir():  # before the work, not after it
+        raise FileNotFoundError(f"{save}: there is no folder {save.parent}")
     if not data:
-        print("No data given: doctor's visits in the RAND Health Insurance Experiment (bundled).")
+        _tell("No data given: doctor's visits in the RAND Health Insurance Experiment.", quiet)
         data, formula, family = [str(RANDHIE)], formula or RANDHIE_FORMULA, family or "poisson"
+    stopped = []
+
+    def show(message, category, *_) -> None:
+        """A warning as one line on stderr, without the place in our code that gave it."""
+        stopped.extend([True] if issubclass(category, InterruptedWarning) else [])
+        print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
+
     with warnings.catch_warnings():
-        warnings.showwarning = _show
+        warnings.simplefilter("always", MasgradWarning)
+        warnings.showwarning = show
+        options["progress"] = False if quiet else None
         result = glm(formula or "", list(data), family or "gaussian", **options)
-    print(result.summary())
+    print(result.summary(1 - level))
     if save is not None:
         result.save(save)
-        print(f"saved: {save}")
+        _tell(f"saved: {save}", quiet)
+    return not stopped
 
 
-def _show(message, category, *_) -> None:
-    """A warning as one line on stderr, without the place in our code that gave it."""
-    print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
+def show_result(path: Path, level: float, html: Path | None, plot: Path | None) -> None:
+    """Print a saved result; write it as a page or a picture if asked."""
+    result = load(path)
+    print(result.summary(1 - level))
+    if html is not None:
+        with replaced(html) as file:
+            file.write(page(f"{path.name}: {result.kind}", result.to_html(1 - level)).encode())
+        _tell(f"saved: {html}")
+    if plot is not None:
+        result.plot(plot, 1 - level)
+        _tell(f"saved: {plot}")
+
+
+def predict_files(
+    path: Path, data: list[str], out: Path | None, interval: float | None, which: str, quiet: bool
+) -> None:
+    """Predictions of a saved result for every row of some files."""
+    count = write_predictions(
+        load(path), list(data), out, interval, which, False if quiet else None
+    )
+    if out is not None:
+        _tell(f"saved: {out} ({count:,} rows)", quiet)
+
+
+def _tell(message: str, quiet: bool = False) -> None:
+    """Messages go to stderr, so that standard output is the table or the predictions alone."""
+    if not quiet:
+        print(message, file=sys.stderr)

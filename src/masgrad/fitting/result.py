@@ -6,54 +6,26 @@ all rows, p^2 numbers, so that new rows can be added to it later.
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from masgrad.data.arrays import as_number
 from masgrad.data.formulas import Terms
-from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting import contrasts, likelihood, markup, prediction
+from masgrad.fitting.contrasts import Contrast, Region, WaldTest
+from masgrad.fitting.diagnose import Diagnostics
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.fitting.sources import designs
+from masgrad.fitting.reads import Reads
+from masgrad.fitting.simultaneous import half_widths, reference
+from masgrad.fitting.table import summary
 from masgrad.inference.law import Law
-from masgrad.models.glm import GLM
 from masgrad.models.model import Model
-from masgrad.models.network import ReluNetwork
 from masgrad.precision import float64
 
-
-@dataclass(frozen=True)
-class Reads:
-    """How the estimate was reached.
-
-    Args:
-        reads: times that the rows were read.
-        rows_per_second: rows read in all, for each second of the fit.
-        correction: size of the last correction, in standard errors of the worst contrast.
-        remainder: predicted distance from the optimum of these rows, in standard errors, root mean
-            square over contrasts; about two standard deviations of the prediction.
-        condition: condition number of H with its diagonal scaled to 1.
-        drift: standard deviations by which gradients drift more than rows in random order would.
-    """
-
-    reads: int
-    rows_per_second: float
-    correction: float
-    remainder: float
-    condition: float
-    drift: float = 0.0
-    path: tuple = ()
-
-
-class WaldTest(NamedTuple):
-    """A joint test of R theta = q."""
-
-    statistic: float
-    df: int
-    pvalue: float
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -67,7 +39,7 @@ class Result:
         >>> r = mg.fit(mg.Linear(), (X, X @ [1.0, 2.0] + rng.normal(size=1000)))
         >>> r.nobs, r.conf_int().shape
         (1000, (2, 2))
-        >>> bool(r.wald_test(np.eye(2), [1.0, 2.0]).pvalue > 0.01)
+        >>> bool(r.wald_test("theta[0] = 1, theta[1] = 2").pvalue > 0.01)
         True
     """
 
@@ -87,8 +59,13 @@ class Result:
     kind: str = ""
     target: str = "theta*"
     notes: tuple[str, ...] = field(default=())
-    diagnostics: Any = ()
+    diagnostics: Diagnostics = field(default=Diagnostics())
     penalized: np.ndarray | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The parameters' names, or theta[0], theta[1], ..."""
+        return self.names or tuple(f"theta[{j}]" for j in range(len(self.theta)))
 
     def _named(self, values: np.ndarray) -> Any:
         return pd.Series(values, self.names) if self.names else values
@@ -97,6 +74,36 @@ class Result:
     def params(self) -> Any:
         """The estimate, (p,)."""
         return self._named(self.theta)
+
+    @property
+    def penalized_params(self) -> Any:
+        """The estimate with the penalty, (p,); None where there was none."""
+        return None if self.penalized is None else self._named(self.penalized)
+
+    @property
+    def log_likelihood(self) -> float | None:
+        """At the estimate; None where the model has none in closed form."""
+        return likelihood.log_likelihood(self)
+
+    @property
+    def aic(self) -> float | None:
+        """2 p - 2 log-likelihood."""
+        return likelihood.criterion(self, 2.0)
+
+    @property
+    def bic(self) -> float | None:
+        """p log N - 2 log-likelihood."""
+        return likelihood.criterion(self, float(np.log(self.local.count)))
+
+    @property
+    def deviance(self) -> float | None:
+        """Twice the log-likelihood that a mean for each row would gain, at dispersion 1."""
+        return likelihood.deviance(self)
+
+    @property
+    def dispersion(self) -> float | None:
+        """Pearson's X^2 / (N - p); 1 for binomial and count families."""
+        return likelihood.dispersion(self)
 
     @property
     def _se(self) -> np.ndarray:
@@ -120,19 +127,32 @@ class Result:
     @property
     def pvalues(self) -> Any:
         """Two-sided p-values of theta_j = 0."""
-        return self._named(2 * self._reference().sf(np.abs(self._z())))
+        return self._named(2 * reference(self.df).sf(np.abs(self._z())))
 
-    def _reference(self):
-        """The normal law, or Student's where the covariance came from a few chains."""
-        return stats.norm if self.df is None else stats.t(self.df)
+    def conf_int(self, alpha: float = 0.05, method: str = "pointwise") -> Any:
+        """Confidence intervals for theta*, (p, 2).
 
-    def conf_int(self, alpha: float = 0.05) -> Any:
-        """Confidence intervals for theta*, (p, 2), of level 1 - alpha each."""
-        if not 0 < as_number("alpha", alpha) < 1:
-            raise InputError(f"alpha={alpha}; a probability between 0 and 1 is needed")
-        half = self._reference().ppf(1 - alpha / 2) * self._se
+        Args:
+            alpha: one minus the level.
+            method: "pointwise": each alone has the level; all together: "simultaneous" (the
+                quantile of max |z|, the shortest), "bonferroni", "scheffe" (for all contrasts).
+        """
+        half = half_widths(self._se, self.cov, self.df, alpha, method)
         ends = np.column_stack([self.theta - half, self.theta + half])
         return pd.DataFrame(ends, self.names, columns=[0, 1]) if self.names else ends
+
+    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A row for each parameter: coef, std err, z (or t), P>|z|, lower, upper."""
+        z, ends = "z" if self.df is None else "t", np.asarray(self.conf_int(alpha))
+        columns = {
+            "coef": self.theta,
+            "std err": self._se,
+            z: self._z(),
+            f"P>|{z}|": np.asarray(self.pvalues),
+            "lower": ends[:, 0],
+            "upper": ends[:, 1],
+        }
+        return pd.DataFrame(columns, list(self.labels))
 
     def cov_params(self) -> Any:
         """Covariance of the estimate, (p, p)."""
@@ -148,59 +168,58 @@ class Result:
         note = f"{self.cov_type} covariance"
         return Law(theta, self.cov, self.target, note, self.free)  # pyright: ignore
 
+    def depends(self, R: np.ndarray) -> np.ndarray:
+        """Which rows of R (k, p) depend on a direction of theta that is not identified."""
+        free = np.where(self.loose[:, None], self.free, 0.0) * self.frame.scale[:, None]
+        rows = R / self.frame.scale
+        size = np.linalg.norm(rows, axis=1, keepdims=True) * np.linalg.norm(free, axis=0)
+        return (np.abs(rows @ free) > 1e-6 * size).any(1)
+
+    def contrast(self, R: Any, q: Any = None) -> Contrast:
+        """Estimates of linear combinations of parameters, with errors, tests and intervals.
+
+        Args:
+            R: a matrix (k, p), a vector (p,), or a text over the parameters' names such as
+                "a - b", "2*a + b = 1", several separated by commas or as a list.
+            q: what they are tested against, (k,); 0 unless given here or in the text.
+
+        Example:
+            >>> import numpy as np, pandas as pd, masgrad as mg
+            >>> table = pd.DataFrame({"a": [1.0, 2, 3, 4, 5, 6], "b": [1.0, 0, 0, 1, 0, 1]})
+            >>> r = mg.glm("y ~ a + b", table.assign(y=[1.0, 2, 4, 6, 5, 8]), cov_type="HC3")
+            >>> r.contrast("a - b, 2*a = 3").to_frame().round(2)[["estimate", "std err", "lower"]]
+                     estimate  std err  lower
+            a - b        0.38     1.47  -2.49
+            2*a = 3      2.58     0.75   1.11
+        """
+        return contrasts.contrast(self, R, q)
+
     def wald_test(self, R: Any, q: Any = None) -> WaldTest:
-        """Test R theta = q jointly; R is (k, p) or (p,), q is 0 unless given."""
-        if isinstance(R, str):
-            raise InputTypeError(f"R={R!r}; a matrix is needed, with a row for each contrast")
-        R = np.atleast_2d(np.asarray(R, np.float64))
-        if R.shape[1] != len(self.theta) or not 1 <= len(R) <= R.shape[1]:
-            raise InputError(f"R has shape {R.shape}; (k, {len(self.theta)}) is needed")
-        q = np.zeros(len(R)) if q is None else np.atleast_1d(np.asarray(q, np.float64))
-        if q.shape != (len(R),):
-            raise InputError(f"q has shape {q.shape}; ({len(R)},) is needed, one value a row of R")
-        if self.free.size and (np.abs(R @ self.free) > 1e-6 * np.abs(R).max()).any():
-            raise InputError("R depends on a direction of theta that is not identified")
-        away = R @ self.law.mean - q
-        C = R @ self.cov @ R.T
-        if np.linalg.matrix_rank(C, hermitian=True) < len(R):
-            raise InputError("the rows of R are linearly dependent, or fewer chains than rows")
-        statistic, k = float(away @ np.linalg.solve(C, away)), len(R)
-        if self.df is None:
-            return WaldTest(statistic, k, float(stats.chi2.sf(statistic, k)))
-        F = statistic * (self.df - k + 1) / (k * self.df)
-        return WaldTest(statistic, k, float(stats.f.sf(F, k, self.df - k + 1)))
+        """Test R theta = q jointly; R and q are those of `contrast`: "a = b, c = 0"."""
+        return contrasts.wald_test(self, R, q)
+
+    def region(self, R: Any = None, level: float = 0.95) -> Region:
+        """The joint region of combinations R theta* (all parameters, unless given): an ellipsoid.
+
+        It has `centre`, `matrix` and `quantile`; `contains(values)`; for two coordinates the points
+        `ellipse()` of its border.
+        """
+        return contrasts.region(self, R, level)
 
     @float64
-    def predict(self, data: Any) -> Any:
-        """The mean response for rows X (N, p), or for a table where there was a formula."""
-        if isinstance(data, tuple):
-            raise InputTypeError("predict takes X alone, not (X, y)")
-        theta = np.where(np.isfinite(self.theta), self.theta, 0.0)
-        if isinstance(self.model, GLM):
-            mean = self.model.family.mean
-            if self.terms is None:
-                return mean(self._matrix(data) @ theta)
-            return np.concatenate([mean(X @ theta) for X in designs(self.terms, data)])
-        if isinstance(self.model, ReluNetwork):
-            import jax
+    def predict(self, data: Any, interval: float | None = None, which: str = "mean") -> Any:
+        """The mean response, (N,); with an interval a data frame: mean, se, lower, upper.
 
-            X = np.asarray(data, np.float64)
-            return np.asarray(jax.vmap(self.model.predict, (None, 0))(theta, X))
-        raise InputTypeError(
-            f"{type(self.model).__name__} has no mean response to predict; use result.law.push"
-        )
+        The interval is for the mean, by the delta method: that of the linear predictor is mapped
+        through the inverse link, so that its ends stay in the mean's range. Rows that depend on
+        what is not identified have the whole range.
 
-    def _matrix(self, data: Any) -> np.ndarray:
-        if self.names and isinstance(data, pd.DataFrame):
-            missing = [name for name in self.names if name not in data.columns]
-            if missing:
-                raise InputError(f"the data frame has no column {missing[0]!r}")
-            data = data[list(self.names)]
-        X = np.asarray(data, np.float64)
-        X = X.reshape(len(X), -1) if X.ndim > 2 else X
-        if X.ndim != 2 or X.shape[1] != len(self.theta):
-            raise InputError(f"X has shape {X.shape}; (N, {len(self.theta)}) is needed")
-        return X
+        Args:
+            data: rows X (N, p); a table or files where there was a formula, read in blocks.
+            interval: its level, such as 0.95.
+            which: "mean", or "linear" for the linear predictor.
+        """
+        return prediction.predict(self, data, interval, which)
 
     def update(self, data: Any, **options: Any) -> "Result":
         """The estimate and intervals for the old rows and these new ones together."""
@@ -214,11 +233,37 @@ class Result:
 
         save(self, path)
 
-    def summary(self) -> str:
-        """A table in the layout of statsmodels, and how the estimate was reached."""
-        from masgrad.fitting.table import summary
+    def summary(self, alpha: float = 0.05, width: int | None = None) -> str:
+        """A table in the layout of statsmodels, and how the estimate was reached.
 
-        return summary(self)
+        Args:
+            alpha: one minus the level of the intervals.
+            width: columns that there are, the terminal's unless given; 80 are used, more if names
+                are long.
+        """
+        return summary(self, alpha, width)
+
+    def to_html(self, alpha: float = 0.05) -> str:
+        """The summary as a self-contained piece of HTML."""
+        return markup.html(self, alpha)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_latex(self, alpha: float = 0.05) -> str:
+        """The summary as a LaTeX table, for the package booktabs."""
+        return markup.latex(self, alpha)
+
+    def plot(self, path: str | Path | None = None, alpha: float = 0.05) -> "Figure":
+        """Coefficients with their intervals and, if recorded, the path of the fit.
+
+        Args:
+            path: where to save the figure: .png, .pdf, .svg.
+            alpha: one minus the level of the intervals.
+        """
+        from masgrad.fitting.picture import plot
+
+        return plot(self, path, alpha)
 
     def __repr__(self) -> str:
         shown = ", ".join(

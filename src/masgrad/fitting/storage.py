@@ -20,7 +20,8 @@ from masgrad.errors import InputError
 from masgrad.fitting.diagnose import Diagnostics
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.fitting.result import Reads, Result
+from masgrad.fitting.reads import Reads
+from masgrad.fitting.result import Result
 from masgrad.models.families import make_family
 from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture

@@ -1,0 +1,170 @@
+"""The mean response at new rows, with intervals by the delta method, in bounded memory.
+
+The linear predictor t = x'theta has the variance x'C x. Its interval t -+ c s is mapped through the
+mean, whichever way the link runs, so that limits stay within the mean's range:
+
+    se of the mean = |mean'(t)| s        limits = mean(t - c s), mean(t + c s), in order
+
+Where t -+ c s leaves the link's domain (1/t beyond 0), and where x depends on a direction of theta
+that is not identified, the limit is the end of the mean's range: 0, 1 or infinity, never NaN.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from masgrad.data.arrays import BLOCK, as_number
+from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting.simultaneous import reference
+from masgrad.fitting.sources import designs
+from masgrad.models.glm import GLM
+from masgrad.models.network import ReluNetwork
+from masgrad.types import Array
+
+if TYPE_CHECKING:
+    from masgrad.fitting.result import Result
+
+COLUMNS = ("mean", "se", "lower", "upper")
+WHICH = ("mean", "linear")
+
+
+class Response(NamedTuple):
+    """A mean as a function of the predictor, and the range that it has."""
+
+    mean: Callable[[Array], Array]
+    lowest: float = -np.inf
+    highest: float = np.inf
+
+
+def predict(result: "Result", data: Any, interval: float | None, which: str) -> Any:
+    """Means (N,), or a data frame with intervals."""
+    parts = list(predicted_blocks(result, data, interval, which))
+    if interval is None:
+        return np.concatenate([part["mean"] for part in parts])
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+    return pd.DataFrame(columns, data.index if isinstance(data, pd.DataFrame) else None)
+
+
+def predicted_blocks(
+    result: "Result", data: Any, interval: float | None = None, which: str = "mean"
+) -> Iterator[dict[str, np.ndarray]]:
+    """Predictions block by block: a column "mean", and with an interval the other COLUMNS."""
+    if interval is not None and not 0 < as_number("interval", interval) < 1:
+        raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
+    if which not in WHICH:
+        raise InputError(f"which={which!r} is not known; use one of {', '.join(WHICH)}")
+    if isinstance(data, tuple):
+        raise InputTypeError("predict takes X alone, not (X, y)")
+    response = _response(result) if which == "mean" else Response(lambda t: t)
+    for X, offset in _rows(result, data):
+        t, J = _predictor(result, X, interval is not None)
+        t = t if offset is None else t + offset
+        if J is None or interval is None:
+            yield {"mean": np.asarray(response.mean(t))}
+        else:
+            c = reference(result.df).ppf((1 + interval) / 2)
+            yield _with_interval(response, t, _errors(result, J), c)
+
+
+def _rows(result: "Result", data: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """(X, offset or None) of every block: the one door for rows that are predicted."""
+    if isinstance(result.model, GLM) and result.terms is not None:
+        return ((X, None) for X in designs(result.terms, data))
+    X = _matrix(result, data) if isinstance(result.model, GLM) else np.asarray(data, np.float64)
+    starts = range(0, max(len(X), 1), BLOCK)
+    return ((np.asarray(X[s : s + BLOCK], np.float64), None) for s in starts)
+
+
+def _matrix(result: "Result", data: Any) -> np.ndarray:
+    """The rows X (N, p) of an array or a data frame; other types than float64 wait in blocks."""
+    if result.names and isinstance(data, pd.DataFrame):
+        missing = [name for name in result.names if name not in data.columns]
+        if missing:
+            raise InputError(f"the data frame has no column {missing[0]!r}")
+        data = data[list(result.names)].to_numpy()
+    X = np.asarray(data)
+    if X.dtype.kind not in "fiub":
+        X = _as_floats(X)
+    X = X.reshape(len(X), -1) if X.ndim > 2 else X
+    if X.ndim != 2 or X.shape[1] != len(result.theta):
+        raise InputError(f"X has shape {X.shape}; (N, {len(result.theta)}) is needed")
+    return X
+
+
+def _as_floats(X: np.ndarray) -> np.ndarray:
+    try:
+        return X.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"X holds {X.ravel()[0] if X.size else X.dtype!r:.60}; numbers are needed: this result "
+            "was fitted from arrays, without a formula, and predicts for rows X"
+        ) from None
+
+
+def _predictor(
+    result: "Result", X: np.ndarray, slopes: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """t at every row and, if asked for, its gradient in theta."""
+    theta = np.where(np.isfinite(result.theta), result.theta, 0.0)
+    if not isinstance(result.model, ReluNetwork):
+        return X @ theta, X if slopes else None
+    import jax
+
+    at = result.model.predict
+    t = np.asarray(jax.vmap(at, (None, 0))(theta, X))
+    return t, np.asarray(jax.vmap(jax.grad(at), (None, 0))(theta, X)) if slopes else None
+
+
+def _errors(result: "Result", J: np.ndarray) -> np.ndarray:
+    """Standard errors of the predictors, (n,)."""
+    variance = np.einsum("ij,ij->i", J @ result.cov, J)
+    return np.where(result.depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
+
+
+def _response(result: "Result") -> Response:
+    match result.model:
+        case GLM(family=family):
+            return Response(family.mean, family.lowest, family.highest)
+        case ReluNetwork():
+            return Response(lambda t: t)
+        case None:
+            raise InputTypeError(
+                "this result was loaded without its loss; give mg.load(path, model=...)"
+            )
+    raise InputTypeError(
+        f"{type(result.model).__name__} has no mean response to predict; use result.law.push"
+    )
+
+
+def _with_interval(
+    response: Response, t: np.ndarray, se: np.ndarray, c: float
+) -> dict[str, np.ndarray]:
+    """Mean, its standard error, and the limits in order."""
+    at = np.stack([t, t - c * se, t + c * se])
+    (mean, low, high), slopes = _mean_and_slope(response.mean, at)
+    rises = slopes[0] >= 0
+    lower, upper = np.where(rises, low, high), np.where(rises, high, low)
+    # Beyond the edge of a link's domain the mean turns, jumps, or is no number.
+    onward = slopes[0] * slopes[1:] >= 0
+    sound = np.where(rises, onward, onward[::-1])
+    sound[0] &= (response.lowest <= lower) & (lower <= mean)
+    sound[1] &= (mean <= upper) & (upper <= response.highest)
+    lower = np.where(sound[0], lower, response.lowest)
+    upper = np.where(sound[1], upper, response.highest)
+    with np.errstate(invalid="ignore"):
+        delta = np.where(np.isinf(se), np.inf, np.abs(slopes[0]) * se)
+    columns = zip(COLUMNS, (mean, delta, lower, upper), strict=True)
+    return {name: np.where(np.isnan(t), np.nan, column) for name, column in columns}
+
+
+def _mean_and_slope(mean: Callable[[Array], Array], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and its derivative at every t."""
+    import jax
+    import jax.numpy as jnp
+
+    # At 0 autodiff takes |t| for flat, which stable forms of a mean are written in.
+    near = jnp.asarray(np.where(t == 0, np.finfo(float).tiny, t))
+    with np.errstate(all="ignore"):
+        return np.asarray(mean(t)), np.asarray(jax.jvp(mean, (near,), (jnp.ones_like(near),))[1])

@@ -1,0 +1,173 @@
+"""`masgrad fit`, `show` and `predict`: what they print and write, and how they end."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import masgrad as mg
+from masgrad import cli
+from masgrad.chains import progress
+from masgrad.errors import InterruptedWarning, say
+
+
+@pytest.fixture
+def table(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame(rng.normal(size=(500, 2)), columns=["a", "b"])
+    frame["y"] = (rng.random(500) < 1 / (1 + np.exp(-frame.a))).astype(float)
+    frame.to_csv("rows.csv", index=False)
+    return frame
+
+
+@pytest.fixture
+def masgrad(monkeypatch, capfd):
+    """Run a command line in this process: exit code, stdout, stderr without rich's frames."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["masgrad", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capfd.readouterr()
+        return end.value.code or 0, out, " ".join(err.replace("│", " ").split())
+
+    return run
+
+
+FIT = ("fit", "rows.csv", "--formula", "y ~ a + b", "--family", "binomial")
+
+
+def test_fit_show_predict(table, masgrad, tmp_path):
+    code, out, err = masgrad(*FIT, "--save", "r.json", "--level", "0.9")
+    r = mg.glm("y ~ a + b", table, "binomial")
+    assert code == 0 and "saved: r.json" in err
+    assert "[0.05" in out and f"{r.conf_int(0.1)[0]['a']:.4f}" in out
+    quiet = masgrad(*FIT, "--save", "r.json", "--quiet")
+    assert quiet[0] == 0 and quiet[2] == "" and quiet[1].splitlines()[2:4] != []
+
+    code, out, err = masgrad("show", "r.json", "--html", "r.html", "--plot", "r.png")
+    assert code == 0 and "[0.025" in out and "saved: r.html saved: r.png" in err
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "r.png").stat().st_size > 10_000
+
+    code, out, err = masgrad("predict", "r.json", "rows.csv", "--interval", "0.9")
+    lines = out.splitlines()
+    assert code == 0 and err == "" and lines[0] == "mean,se,lower,upper" and len(lines) == 501
+    got = np.array([line.split(",") for line in lines[1:]], float)
+    np.testing.assert_allclose(got, r.predict(table, interval=0.9), rtol=1e-9)
+    code, out, err = masgrad("predict", "r.json", "rows.csv", "--out", "m.parquet")
+    assert (code, out) == (0, "") and "m.parquet (500 rows)" in err
+    np.testing.assert_allclose(pd.read_parquet("m.parquet")["mean"], got[:, 0], rtol=1e-9)
+    masgrad("predict", "r.json", "rows.csv", "--out", "t.csv", "--which", "linear", "--quiet")
+    linear = pd.read_csv("t.csv")["mean"]
+    np.testing.assert_allclose(linear, r.predict(table, which="linear"), rtol=1e-9)
+
+
+def test_a_saved_result_speaks_in_another_process(table, masgrad):
+    """One prints, one predicts, to a reader that soon stops reading: no traceback."""
+    pd.concat([table] * 200).to_csv("rows.csv", index=False)
+    _, out, _ = masgrad(*FIT, "--save", "r.json", "--quiet")
+    for command, said in (("show r.json", out), ("predict r.json rows.csv | head -1", "mean\n")):
+        line = f"{sys.executable} -m masgrad.cli {command}"
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120)
+        assert (done.stdout, done.stderr) == (said, "")
+
+
+@pytest.mark.parametrize(
+    "args, code, words",
+    [
+        (("fit", "rows.csv"), 2, "--formula"),
+        ((*FIT, "--level", "1"), 2, "'--level': 1.0; a probability between 0 and 1"),
+        ((*FIT, "--level", "-0.5"), 2, "'--level': -0.5"),
+        ((*FIT, "--level", "x"), 2, "'--level'"),
+        ((*FIT, "--nonsense"), 2, "--nonsense"),
+        (("fit", "none.csv", "--formula", "y ~ a"), 1, "masgrad: none.csv: no such file"),
+        (("fit", "rows.csv", "--formula", "y ~ zzz"), 1, "'zzz'"),
+        ((*FIT[:4], "--family", "zzz"), 1, "family='zzz'"),
+        ((*FIT, "--passes", "many"), 1, "passes='many'"),
+        ((*FIT, "--save", "no/r.json"), 1, "no/r.json: there is no folder no"),
+        (("show",), 2, "RESULT"),
+        (("show", "none.json"), 1, "none.json"),
+        (("show", "rows.csv"), 1, "rows.csv is not a saved result"),
+        (("show", "r.json", "--level", "2"), 2, "'--level': 2.0"),
+        (("show", "r.json", "--plot", "r.txt"), 1, "r.txt: a name that ends in"),
+        (("show", "r.json", "--html", "no/r.html"), 1, "there is no folder no"),
+        (("predict", "r.json"), 2, "data"),
+        (("predict", "r.json", "none.csv"), 1, "none.csv: no such file"),
+        (("predict", "r.json", "rows.csv", "--interval", "95"), 2, "'--interval': 95.0"),
+        (("predict", "r.json", "rows.csv", "--out", "m.txt"), 1, "m.txt: a file that ends in"),
+        (("predict", "r.json", "rows.csv", "--which", "x"), 1, "which='x' is not known"),
+        (("predict", "r.json", "other.csv"), 1, "'a'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_a_message_and_an_exit_code(table, masgrad, args, code, words):
+    table[["y"]].to_csv("other.csv", index=False)
+    mg.glm("y ~ a + b", table, "binomial").save("r.json")
+    got, _, err = masgrad(*args)
+    assert got == code and words in err and "Traceback" not in err
+
+
+def test_results_from_arrays_and_losses_say_what_they_need(table, masgrad):
+    X, y = table[["a", "b"]].to_numpy(), table["y"].to_numpy()
+    mg.fit(mg.Logistic(), (X, y)).save("arrays.json")
+    assert masgrad("show", "arrays.json")[0] == 0
+    code, _, err = masgrad("predict", "arrays.json", "rows.csv")
+    assert code == 1 and "without a formula" in err
+    mg.fit(mg.CustomLoss(lambda t, z: (t[0] - z) ** 2, 1), y).save("loss.json")
+    assert masgrad("show", "loss.json")[0] == 0
+    code, _, err = masgrad("predict", "loss.json", "rows.csv")
+    assert code == 1 and "loaded without its loss" in err
+
+
+def test_columns_are_passed_on_where_given(table, masgrad, monkeypatch):
+    r, seen = mg.glm("y ~ a", table), {}
+    monkeypatch.setattr(
+        "masgrad.fitting.console.glm", lambda *_, **options: seen.update(options) or r
+    )
+    masgrad(*FIT)
+    assert not seen.keys() & {"link", "weights", "offset", "exposure"}
+    given = {"link": "probit", "weights": "w", "offset": "o", "exposure": "e", "cov_type": "HC1"}
+    masgrad(*FIT, *(part for k, v in given.items() for part in (f"--{k.replace('_', '-')}", v)))
+    assert given.items() <= seen.items() and seen["progress"] is None
+    masgrad(*FIT, "--quiet", "--passes", "3")
+    assert seen["progress"] is False and seen["passes"] == 3
+
+
+def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
+    r = mg.glm("y ~ a + b", table, "binomial")
+
+    def stopped(*_, **__):
+        say(InterruptedWarning, "stopped by Ctrl-C in read 1")
+        return r
+
+    monkeypatch.setattr("masgrad.fitting.console.glm", stopped)
+    code, out, err = masgrad(*FIT, "--save", "r.json")
+    assert code == 130 and "Intercept" in out and "InterruptedWarning: stopped" in err
+
+    def at_once(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("masgrad.fitting.console.write_predictions", at_once)
+    assert masgrad("predict", "r.json", "rows.csv")[0] == 130
+
+
+def test_every_command_has_an_example(masgrad):
+    for command in ("fit", "show", "predict", "plan", "paper"):
+        code, out, _ = masgrad(command, "--help")
+        assert code == 0 and f"masgrad {command}" in out.split("Examples:")[1]
+
+
+def test_the_bar_tells_speed_and_time_left(monkeypatch):
+    """A third read lengthens the bar, for two were announced."""
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    with progress.Progress(2_000_000, True, "rows") as bar:
+        bar.update(500_000)
+        task = bar.bar.tasks[0]
+        assert task.fields["count"] == "500k of 2M rows" and "rows/s" in task.fields["speed"]
+        bar.update(2_100_000)
+        assert task.total == 3_000_000
+    with progress.Progress(None, True) as bar:
+        bar.update(12)
+        assert bar.bar.tasks[0].fields["count"] == "12 steps"

@@ -1,0 +1,204 @@
+"""Means at new rows and their intervals: any link, any direction, in blocks, to files."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+import masgrad as mg
+from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting.writing import write_predictions
+from masgrad.models.families import Gaussian, Poisson
+from results import made, spread
+from scenarios import regression
+
+THEIRS = {
+    "gaussian": sm.families.Gaussian(),
+    "bernoulli": sm.families.Binomial(),
+    "poisson": sm.families.Poisson(),
+}
+
+
+@pytest.mark.parametrize("family", THEIRS)
+def test_intervals_of_means_are_those_of_statsmodels(rng, family):
+    X, y = regression(rng, family, N=400)
+    r = mg.fit(mg.GLM(family), (X, y))
+    theirs = sm.GLM(y, X, family=THEIRS[family]).fit(tol=1e-14, cov_type="HC0")
+    new = np.vstack([3 * rng.normal(size=(20, 4)), np.zeros((1, 4))])
+    ours = r.predict(new, interval=0.9)
+    expected = theirs.get_prediction(new).summary_frame(alpha=0.1)
+    assert list(ours.columns) == ["mean", "se", "lower", "upper"]
+    np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(ours["mean"], r.predict(new), rtol=1e-14)
+    linear = r.predict(new, interval=0.9, which="linear")
+    np.testing.assert_allclose(linear["mean"], new @ r.theta)
+    half = stats.norm.ppf(0.95) * np.sqrt(np.einsum("ij,jk,ik->i", new, r.cov, new))
+    np.testing.assert_allclose(linear["upper"] - linear["mean"], half)
+    np.testing.assert_allclose(r.predict(new, which="linear"), new @ r.theta)
+
+
+@dataclass(frozen=True)
+class Power(Poisson):
+    """A positive mean t^power."""
+
+    power: float = -1.0
+
+    def mean(self, t):
+        return t**self.power
+
+
+@pytest.mark.parametrize("power", [-1.0, -0.5, 1.0, 2.0])
+def test_limits_stay_in_the_range_whichever_way_the_link_runs(power):
+    """One predictor well inside the domain t > 0, one whose interval leaves it, one unknown."""
+    r = made([1.0], [[0.01]])
+    object.__setattr__(r, "model", mg.GLM(Power(power=power)))
+    X = np.array([[2.0], [0.2]])
+    got = r.predict(X, interval=0.95)
+    half = stats.norm.ppf(0.975) * 0.1
+    ends = np.sort([(2 - 2 * half) ** power, (2 + 2 * half) ** power])
+    np.testing.assert_allclose(got.loc[0, ["lower", "upper"]].astype(float), ends)
+    assert got.loc[0, "se"] == pytest.approx(abs(power) * 2 ** (power - 1) * 0.2)
+
+    wide = made([1.0], [[2.0]])
+    object.__setattr__(wide, "model", mg.GLM(Power(power=power)))
+    out = wide.predict(X, interval=0.95)
+    edge = (2 + 2 * stats.norm.ppf(0.975) * np.sqrt(2)) ** power
+    assert (out.loc[0, "lower"], out.loc[0, "upper"]) == pytest.approx(
+        (0.0, edge) if power > 0 else (edge, np.inf)
+    )
+
+
+@pytest.mark.parametrize("family, whole", [("bernoulli", (0, 1)), ("poisson", (0, np.inf))])
+def test_what_is_not_identified_has_the_whole_range(family, whole):
+    free = np.array([[1.0], [-1.0]]) / np.sqrt(2)
+    r = made([0.3, 0.4], 0.01 * np.ones((2, 2)), free=free)
+    object.__setattr__(r, "model", mg.GLM(family))
+    got = r.predict(np.array([[1.0, 1.0], [1.0, 0.5]]), interval=0.95)
+    assert np.isfinite(got.loc[0]).all()
+    assert tuple(got.loc[1, ["lower", "upper"]]) == whole and got.loc[1, "se"] == np.inf
+    linear = r.predict(np.array([[1.0, 0.5]]), interval=0.95, which="linear")
+    assert tuple(linear.loc[0, ["lower", "upper"]]) == (-np.inf, np.inf)
+
+
+def test_extreme_predictors_have_finite_answers():
+    r = made([1.0], [[1e-4]])
+    object.__setattr__(r, "model", mg.Logistic())
+    got = r.predict(np.array([[-900.0], [-30.0], [0.0], [30.0], [900.0]]), interval=0.95)
+    assert np.isfinite(got).all().all()
+    assert (got["lower"] <= got["mean"]).all() and (got["mean"] <= got["upper"]).all()
+    e = np.exp(-30.0)
+    assert got.loc[1, "se"] == pytest.approx(e / (1 + e) ** 2 * 0.3)
+
+
+def test_chains_take_students_quantile():
+    r = made([1.0, 2.0], np.eye(2), df=4)
+    got = r.predict(np.array([[1.0, 0.0]]), interval=0.95)
+    assert got.loc[0, "upper"] == pytest.approx(1 + stats.t(4).ppf(0.975))
+
+
+def test_missing_values_are_missing_predictions():
+    got = made([1.0], [[1.0]]).predict(np.array([[np.nan], [2.0]]), interval=0.5)
+    assert got.isna().all(axis=1).tolist() == [True, False]
+
+
+def test_networks_have_intervals(rng):
+    model, X = mg.ReluNetwork(2, 2), rng.normal(size=(3, 2))
+    r = made([0.5, -0.3, 0.2, 0.6, 0.7, 0.4], 0.01 * spread(rng, 6))
+    object.__setattr__(r, "model", model)
+    got = r.predict(X, interval=0.95)
+    for j, x in enumerate(X):
+        law = r.law.push(lambda t, x=x: model.predict(t, x))
+        np.testing.assert_allclose(got.loc[j, ["mean", "se"]], [law.mean[0], law.sd[0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "ask, words",
+    [
+        (lambda r, X: r.predict(X, interval=95), "interval=95; a level between 0 and 1"),
+        (lambda r, X: r.predict(X, interval=0.0), "interval=0.0"),
+        (lambda r, X: r.predict(X, interval="x"), "interval='x'; a number"),
+        (lambda r, X: r.predict(X, which="median"), "which='median' is not known; use one of mean"),
+        (lambda r, X: r.predict((X, X)), "X alone"),
+        (lambda r, X: r.predict(X[0]), r"\(N, 2\) is needed"),
+        (lambda r, X: r.predict("rows.csv"), "rows.csv.*without a formula"),
+        (lambda r, X: r.predict(["a.csv", "b.csv"]), "a.csv.*without a formula"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(ask, words):
+    with pytest.raises((InputError, InputTypeError), match=words):
+        ask(made([1.0, 2.0], np.eye(2)), np.ones((3, 2)))
+
+
+def test_a_loss_without_a_mean_has_no_prediction(tmp_path):
+    r = made([1.0], [[1.0]])
+    object.__setattr__(r, "model", mg.CustomLoss(lambda t, z: (t[0] - z) ** 2, 1))
+    with pytest.raises(InputTypeError, match=r"CustomLoss has no mean response.*law\.push"):
+        r.predict(np.ones((2, 1)), interval=0.9)
+    object.__setattr__(r, "model", None)
+    with pytest.raises(InputTypeError, match="loaded without its loss"):
+        r.predict(np.ones((2, 1)))
+
+
+# Blocks and files.
+
+
+@pytest.fixture
+def on_disk(rng, tmp_path):
+    table = pd.DataFrame(rng.normal(size=(9000, 2)), columns=["a", "b"])
+    table["y"] = rng.poisson(np.exp(0.3 * table.a)).astype(float)
+    table[:5000].to_parquet(tmp_path / "part-0.parquet", row_group_size=1000)
+    table[5000:].to_parquet(tmp_path / "part-1.parquet")
+    return table, tmp_path, mg.glm("y ~ a + b + a:b", table, "poisson")
+
+
+def test_tables_keep_their_index_and_files_their_order(on_disk):
+    table, folder, r = on_disk
+    shuffled = table.sample(frac=1, random_state=0)
+    got = r.predict(shuffled, interval=0.95)
+    assert got.index.equals(shuffled.index)
+    files = r.predict(str(folder / "part-*.parquet"), interval=0.95)
+    np.testing.assert_allclose(files, got.sort_index(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
+def test_predictions_are_written_in_groups(on_disk, name, monkeypatch):
+    table, folder, r = on_disk
+    monkeypatch.setattr("masgrad.fitting.writing.GROUP", 5000)
+    out = folder / name
+    count = write_predictions(r, [str(folder / "part-*.parquet")], out, 0.9)
+    read = pd.read_csv(out) if name.endswith("csv") else pd.read_parquet(out)
+    assert count == len(read) == 9000
+    np.testing.assert_allclose(read, r.predict(table, interval=0.9), rtol=1e-12)
+    if name.endswith("parquet"):
+        assert pq.ParquetFile(out).num_row_groups == 2
+    write_predictions(r, table, out)
+    read = pd.read_csv(out) if name.endswith("csv") else pd.read_parquet(out)
+    assert list(read.columns) == ["mean"]
+
+
+def test_a_failed_prediction_leaves_the_old_file(on_disk):
+    table, folder, r = on_disk
+    out = folder / "means.csv"
+    out.write_text("old")
+    table.drop(columns="b").to_parquet(folder / "part-2.parquet")
+    with pytest.raises(InputError, match="'b'"):
+        write_predictions(r, [str(folder / "part-*.parquet")], out)
+    assert out.read_text() == "old"
+    assert sorted(p.name for p in folder.iterdir() if p.name.startswith(".")) == []
+    with pytest.raises(InputError, match=r"means\.txt: a file that ends in \.csv, \.parquet"):
+        write_predictions(r, table, folder / "means.txt")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        write_predictions(r, table, folder / "none" / "means.csv")
+
+
+def test_arrays_are_predicted_in_blocks(rng):
+    """No temporary of the size of the data: X stays as it is, here float32."""
+    X = rng.normal(size=(10_000, 3)).astype(np.float32)
+    r = made([1.0, 2.0, 3.0], np.eye(3))
+    got = r.predict(X, interval=0.95)
+    np.testing.assert_allclose(got["mean"], X.astype(float) @ r.theta)
+    assert isinstance(Gaussian().mean(X), np.ndarray) and len(r.predict(X[:0])) == 0
