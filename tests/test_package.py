@@ -72,6 +72,14 @@ def test_the_fit_pages_examples_run(capsys):
     assert "51000" in capsys.readouterr().out
 
 
+def test_the_glm_pages_examples_run(capsys):
+    scope: dict = {}
+    run_blocks((ROOT / "docs/glm.md").read_text(), scope)
+    out = capsys.readouterr().out
+    assert "region[T.south]" in out and "order of rows" in out
+    assert np.abs(scope["r"].params - [1.0, 0.5, 0.0, 0.0, -1.0]).max() < 0.3
+
+
 def test_the_theory_pages_examples_run(capsys):
     scope: dict = {}
     run_blocks((ROOT / "docs/theory.md").read_text(), scope)
