@@ -55,9 +55,10 @@ g:h | g:h - 1 | 0 + g + h | 0 + g*h | g + g:h | h + g:h | g/h | g/x | x/g | h/g/
 g:h + h:r | g*h - g | g*h - g - h | g:h:x + g | g:h:x | x:g:h + x - 1 | (g + h + r)**2
 (x + z)**2 | (g + x + h)^2 | (x + z + g)**3 | g*h*x | g*(h + x) - 1 | r:g + r | C(g)
 C(k) | C(k) - 1 | C(b) | b | b + g:b | C(k):g | C(k)*x | k + C(k) - 1
-C(k, Treatment(2)) | C(g, Treatment('b')) | C(g, Treatment(reference="c")):x + x | C(g, contr.treatment(base="b"))*h
-C(g, contr.treatment("a")) | C(g, contr.treatment) | C(`my group`)
-`my group`:x | `my group` + `my col` | I(x**2) | I(x ** 2 + z) | log(x) | log(x):g | log10(x) + exp(z) | sqrt(x) + abs(z) | log1p(x):h
+C(k, Treatment(2)) | C(g, Treatment('b')) | C(g, Treatment(reference="c")):x + x
+C(g, contr.treatment(base="b"))*h | C(g, contr.treatment("a")) | C(g, contr.treatment)
+C(`my group`) | `my group`:x | `my group` + `my col`
+I(x**2) | I(x ** 2 + z) | log(x) | log(x):g | log10(x) + exp(z) | sqrt(x) + abs(z) | log1p(x):h
 np.log(x) + np.exp(z) | log(`my col`) | {x + z} | {x / `my col`}:g | I(-x) | I(k**2) + k
 I(2*x - 1) | exp(log(x) + 1) | I(x):g | x:z:g | expm1(x) | log2(x)
 . | . - g | g + C(g, Treatment("b")):x

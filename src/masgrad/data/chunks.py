@@ -52,7 +52,11 @@ class Chunks(Medium):
                     f"frame[{name!r}].astype(pd.CategoricalDtype([...])), or give files"
                 )
         levels = {name: self.declared(name) or () for name in names}
-        return {name: Found(dict.fromkeys(found, 0)) for name, found in levels.items()}
+        return {n: Found(dict.fromkeys(held, 0), rows=2 * len(held)) for n, held in levels.items()}
+
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
+        """Not beforehand: each frame is checked when it is read."""
+        self.weight = weight
 
     def declared(self, name: str) -> Sequence[Any] | None:
         return self.first.declared(name)

@@ -61,9 +61,10 @@ class Memory(Medium):
         numbers: Sequence[str],
         lookups: Mapping[str, Lookup],
     ) -> Iterator[Columns]:
-        columns = {name: self.held[name] for name in numbers}
         for name, lookup in lookups.items():
-            columns[codes_of(name)] = encode(pa.array(self.held[name]), lookup)
+            if codes_of(name) not in self.held:
+                self.held[codes_of(name)] = encode(pa.array(self.held[name]), lookup)
+        columns = {name: self.held[name] for name in (*numbers, *map(codes_of, lookups))}
         return Arrays(columns, (), size, real=False).blocks(rng)
 
     def declared(self, name: str) -> Sequence[Any] | None:

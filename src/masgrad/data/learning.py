@@ -8,7 +8,7 @@ import pyarrow as pa
 from masgrad.data.coding import full_rank
 from masgrad.data.columns import is_number, is_text, not_numeric
 from masgrad.data.formulas import Factor, Formula
-from masgrad.data.levels import Found, check_levels, check_missing, check_text, order
+from masgrad.data.levels import Found, check_missing, check_text, order
 from masgrad.data.medium import Medium
 from masgrad.data.terms import Category, Number, Terms
 from masgrad.errors import InputError, InputTypeError
@@ -27,8 +27,8 @@ def learn(
     columns = tuple(dict.fromkeys(f.expression[1] for f in categories))
     found = medium.find(columns, weight)
     check_missing(found, medium.place)
-    levels = {name: _levels(name, found[name], medium) for name in columns}
     _check_text(categories, found, medium)
+    levels = {name: _levels(name, found[name], medium) for name in columns}
     known = {f.name: _category(formula, f, levels[f.expression[1]]) for f in categories}
     numbers = {f.name: Number(f.name, f.expression) for f in factors.values()}
     names = [tuple(factor.name for factor in term) for term in formula.terms]
@@ -56,7 +56,7 @@ def check_types(terms: Terms, medium: Medium) -> None:
 def check_table(terms: Terms, medium: Medium) -> None:
     """A table that was not learned from has the types and levels of the one that was."""
     check_types(terms, medium)
-    check_levels(medium.find(tuple(terms.levels), terms.weight), terms.levels, medium.place)
+    medium.check(terms.levels, terms.weight)
 
 
 def _is_category(factor: Factor, medium: Medium) -> bool:

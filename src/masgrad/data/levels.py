@@ -26,11 +26,19 @@ Lookup = Mapping[Any, int]
 
 @dataclass
 class Found:
-    """What a column holds: the first row of each level, the first row without one, and the rows."""
+    """What a column holds.
+
+    Attributes:
+        first: the first row of each level.
+        missing: the first row without a value.
+        rows: rows that were looked at.
+        orders: the orders of levels that Arrow's ordered dictionaries declare.
+    """
 
     first: dict[Any, int] = field(default_factory=dict)
     missing: int | None = None
     rows: int = 0
+    orders: set[tuple[Any, ...]] = field(default_factory=set)
 
 
 def lookup(levels: Sequence[Any]) -> Lookup:
@@ -62,6 +70,8 @@ def survey(
 
 def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, row: int) -> None:
     indices, values = _dictionary(column)
+    if pa.types.is_dictionary(column.type) and column.type.ordered:
+        found.orders.add(tuple(values))
     rows = np.arange(len(indices)) if kept is None else np.flatnonzero(kept)
     indices = indices[rows]
     found.rows += len(indices)
@@ -73,7 +83,7 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
         elif value is not None and value not in found.first:
             found.first[value] = row + int(rows[np.argmax(indices == k - 1)])
     if len(found.first) > MOST:
-        raise _too_many(name, f"more than {MOST}")
+        raise _too_many(name, f"more than {MOST}", found)
 
 
 def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
@@ -97,7 +107,9 @@ def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) 
     """
     levels = list(found.first)
     if len(levels) > max(found.rows / 2, FEW):
-        raise _too_many(name, f"{len(levels)} in {found.rows} rows")
+        raise _too_many(name, f"{len(levels)} in {found.rows} rows", found)
+    if declared is None and len(found.orders) == 1:
+        (declared,) = found.orders
     if declared is not None:
         return tuple(level for level in declared if level in found.first)
     if not all(isinstance(level, str | bool | int | float) for level in levels):
@@ -140,13 +152,19 @@ def check_levels(
 def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
     """Text that is mostly numbers is likely a number column with something odd in it."""
     levels = list(found.first)
-    other = [level for level in levels if not _is_number(level)]
-    if other and len(other) <= len(levels) / 2:
+    other = _odd(levels)
+    if other:
         raise InputTypeError(
             f"column {name!r} is text, though {len(levels) - len(other)} of its {len(levels)} "
             f"levels are numbers; {other[0]!r} at {place(found.first[other[0]])} is none: correct "
             f"it, or write C({name}) if these are categories"
         )
+
+
+def _odd(levels: Sequence[Any]) -> list[Any]:
+    """The levels that are not numbers, where at least half are."""
+    other = [level for level in levels if not _is_number(level)]
+    return other if len(other) <= len(levels) / 2 else []
 
 
 def _is_number(level: Any) -> bool:
@@ -157,8 +175,10 @@ def _is_number(level: Any) -> bool:
     return True
 
 
-def _too_many(name: str, said: str) -> InputError:
+def _too_many(name: str, said: str, found: Found) -> InputError:
+    odd = _odd(list(found.first))
+    hint = f"; most are numbers, and {odd[0]!r} is not: correct it?" if odd else ""
     return InputError(
-        f"column {name!r} has too many levels for a category ({said}); convert it to numbers, "
-        "group its levels, or leave it out"
+        f"column {name!r} has too many levels for a category ({said}){hint}; convert it to "
+        "numbers, group its levels, or leave it out"
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from masgrad.data.columns import as_columns, cut
-from masgrad.data.levels import Found, Lookup, survey
+from masgrad.data.levels import Found, Lookup, check_levels, survey
 from masgrad.data.terms import Columns
 
 
@@ -57,6 +57,10 @@ class Medium(abc.ABC):
             return {}
         columns = (*names, weight) if weight is not None else names
         return survey(self.batches(None, tuple(dict.fromkeys(columns))), names, weight)
+
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
+        """Whether the columns of categories hold levels that were learned, and only those."""
+        check_levels(self.find(tuple(levels), weight), levels, self.place)
 
     def declared(self, name: str) -> Sequence[Any] | None:
         """Categories that the type of a column declares, in their order."""

@@ -21,12 +21,13 @@ class Scan(Medium):
     def __init__(self, data: dataset.Dataset, columns: Sequence[str], memory: int):
         self.data = data
         check_columns(self.where, columns, data.schema.names)
-        self.fragments = list(data.get_fragments())
-        self.parquet = all(isinstance(f, dataset.ParquetFileFragment) for f in self.fragments)
+        self.fragments = _fragments(data)
+        files = [isinstance(f, dataset.ParquetFileFragment) for f in self.fragments]
+        self.parquet = bool(files) and all(files)
         self.types = {name: data.schema.field(name).type for name in columns}
         self._check_fragments()
         self.count = data.count_rows() if self.parquet else None
-        if self.count == 0 or not self.fragments:
+        if self.count == 0:
             raise InputError(f"{self.where} has no rows; at least one observation is needed")
 
     def _check_fragments(self) -> None:
@@ -55,14 +56,21 @@ class Scan(Medium):
 
     def _pieces(self, rng: np.random.Generator) -> list:
         """Row groups in a random order; a filtered dataset, or another format, as it is."""
-        rows = sum(f.metadata.num_rows for f in self.fragments) if self.parquet else None
-        if rows != self.count or not self.parquet:
+        if not self.parquet:
             return [self.data]
         groups = [group for f in self.fragments for group in f.split_by_row_group()]
         return [groups[k] for k in rng.permutation(len(groups))]
 
     def place(self, row: int) -> str:
-        if not self.parquet or sum(f.metadata.num_rows for f in self.fragments) != self.count:
+        if not self.parquet:
             return f"row {row} of {self.where}"
         counts = [f.metadata.num_rows for f in self.fragments]
         return place_in([f.path for f in self.fragments], counts, row)
+
+
+def _fragments(data: dataset.Dataset) -> list:
+    """Its files, or whatever it is made of; a filtered dataset does not tell."""
+    try:
+        return list(data.get_fragments())
+    except ValueError:
+        return []

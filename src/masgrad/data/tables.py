@@ -107,7 +107,7 @@ class TableSource(Source):
             try:
                 rows = as_block(self.terms, columns, lambda k, r=row: self.medium.place(r + k))
             except InputError:
-                if rng is not None:  # only in order do rows have a place: there it is raised again
+                if rng is not None and self.again:  # only in order do rows have a place
                     for _ in self._blocks(None):
                         pass
                 raise
@@ -129,8 +129,10 @@ class TableSource(Source):
     def place(self, row: int) -> str:
         """Rows of weight 0, which blocks leave out, are counted again."""
         weight = self.terms.weight
-        if weight is None or not self.again:
+        if weight is None:
             return self.medium.place(row)
+        if not self.again:
+            return f"{self.medium.place(row)} (rows of weight 0 not counted)"
         start = 0
         for columns in self.medium.blocks(None, self.block, (weight,), {}):
             kept = np.flatnonzero(columns[weight])

@@ -221,9 +221,7 @@ def _regression(
 def _pair(model: GLM, data: Any) -> tuple[Any, np.ndarray]:
     if isinstance(data, tuple | list) and len(data) == 2 and is_sparse(data[0]):
         X = SparseRows(data[0])
-        if len(X) != np.shape(data[1])[0]:
-            raise InputError(f"X has {len(X)} rows and y has {np.shape(data[1])[0]}")
-        return X, as_regression((np.zeros((len(X), 1)), data[1]), finite=False)[1]
+        return X, as_regression((np.broadcast_to(0.0, (len(X), 1)), data[1]), finite=False)[1]
     X, y = as_regression(data, finite=False)
     return (model.design(model.rows((X, y))), y) if isinstance(model, TraceRegression) else (X, y)
 
