@@ -123,9 +123,8 @@ def test_a_row_without_weight_does_no_harm(frame, tmp_path):
         assert source.names == ("Intercept", "g[T.v]", "a")
         check(gather(source), frame)
     X, y = wrong[["a"]].to_numpy(), wrong["y"].to_numpy()
-    check(
-        gather(source_of((X, y), weights=wrong["w"], offset=wrong["o"], exposure=wrong["e"])), frame
-    )
+    roles = {role: wrong[name] for role, name in roles.items()}
+    check(gather(source_of((X, y), **roles)), frame)
 
 
 def blocks_of(frame, *names):

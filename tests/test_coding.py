@@ -1,5 +1,7 @@
 """X against formulaic's own model matrix: names, columns and their order, to the last formula."""
 
+import json
+
 import formulaic
 import numpy as np
 import pandas as pd
@@ -7,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from masgrad.data.formulas import parse
+import masgrad as mg
+from masgrad.data.formulas import Terms, parse
 from masgrad.data.learning import learn
 from masgrad.data.tables import TableSource, open_table
+from masgrad.errors import InputError
+from masgrad.fitting.sources import as_source, designs
 
 CONTEXT = {"sqrt": np.sqrt, "log1p": np.log1p, "abs": np.abs, "expm1": np.expm1}
 
@@ -35,8 +40,8 @@ def frame():
     )
 
 
-def made(formula, frame):
-    parsed = parse(formula, list(frame.columns))
+def made(formula, frame, columns=None):
+    parsed = parse(formula, columns or list(frame.columns))
     medium = open_table(frame, parsed.columns)
     terms = learn(parsed, medium)
     return terms, np.concatenate([rows[0] for rows in TableSource(medium, terms).blocks()])
@@ -60,6 +65,7 @@ C(g, contr.treatment(base="b"))*h | C(g, contr.treatment("a")) | C(g, contr.trea
 C(`my group`) | `my group`:x | `my group` + `my col`
 I(x**2) | I(x ** 2 + z) | log(x) | log(x):g | log10(x) + exp(z) | sqrt(x) + abs(z) | log1p(x):h
 np.log(x) + np.exp(z) | log(`my col`) | {x + z} | {x / `my col`}:g | I(-x) | I(k**2) + k
+center(x) + scale(z) | scale(log(x)):g | scale(x)*center(k) | I(scale(x)**2) | center(scale(z))
 I(2*x - 1) | exp(log(x) + 1) | I(x):g | x:z:g | expm1(x) | log2(x)
 . | . - g | g + C(g, Treatment("b")):x
 """.replace("\n", "|").split("|")
@@ -91,3 +97,28 @@ FRAME = pd.DataFrame(
         "k": [1, 2] * 12,
     }
 )
+
+
+def test_scale_is_learned_once(tmp_path):
+    """From all files, over rows of positive weight; new rows are scaled as the old ones were."""
+    frame = FRAME.assign(y=0.0, w=np.arange(24) % 3)
+    for k in range(2):
+        frame[12 * k : 12 * k + 12].to_parquet(tmp_path / f"{k}.parquet", row_group_size=5)
+    rows = frame.loc[frame.index.repeat(frame["w"])]
+    mean, sd = rows["z"].mean(), rows["z"].std()
+    for data in (frame, tmp_path):
+        source, terms = as_source(mg.Linear(), data, "y ~ 0 + scale(z)", 2**29, weights="w")
+        (X,) = designs(terms, frame[:3])
+        np.testing.assert_allclose(X[:, 0], (frame["z"][:3] - mean) / sd, rtol=1e-12)
+        assert source.names == ("scale(z)",)
+        assert Terms.from_json(json.loads(json.dumps(terms.to_json()))) == terms
+
+
+def test_scale_refuses():
+    wrong = FRAME.assign(z=FRAME["z"].where(FRAME.index != 7))
+    with pytest.raises(InputError, match=r"scale\(\) of 'z' has no value at row 7;"):
+        made("y ~ scale(z)", wrong)
+    with pytest.raises(InputError, match=r"column 'z': it is constant"):
+        made("y ~ scale(z)", FRAME.assign(z=2.0))
+    with pytest.raises(InputError, match=r"need a read of their own"):
+        made("y ~ scale(z)", iter([FRAME]), list(FRAME.columns))

@@ -38,6 +38,7 @@ REFUSED = {
     "y ~ bs(a)": r"term 'bs\(a\)'; columns, C\(column\).*add anything else to the data",
     "y ~ a + poly(b, 2)": r"term 'poly\(b, 2\)'",
     "y ~ a:lag(b)": r"'a:lag\(b\)'",
+    "y ~ scale(a, center=False)": "center=False",
     "y ~ log(a, 2)": r"'log\(a, 2\)'",
     "y ~ C(a > 0)": r"'C\(a > 0\)'",
     "y ~ C(g, Sum)": r"'C\(g, Sum\)'",

@@ -32,6 +32,9 @@ BINARY = {
     "**": operator.pow,
 }
 
+LEARNED = ("center", "scale")
+"""Operations that become arithmetic once a mean and a deviation are known (`standardise`)."""
+
 _SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _ARITY = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(BINARY, 2)
 
@@ -78,7 +81,7 @@ def read(tree: ast.expr, quoted: Mapping[str, str]) -> Expression:
 def _function(tree: ast.expr) -> str:
     """log, np.log or numpy.log."""
     match tree:
-        case ast.Name(id=name) if name == "I" or name in FUNCTIONS:
+        case ast.Name(id=name) if name in ("I", *FUNCTIONS, *LEARNED):
             return name
         case ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name) if name in FUNCTIONS:
             return name
@@ -87,16 +90,14 @@ def _function(tree: ast.expr) -> str:
 
 def evaluate(expression: Expression, columns: Mapping[str, np.ndarray]) -> Any:
     """The values of an expression; where there is none, such as log(-1), NaN."""
-    match expression:
-        case ("column", name):
-            return columns[name]
-        case ("number", value):
-            return value
-        case (operation, *arguments):
-            function = FUNCTIONS.get(operation) or BINARY[operation]
-            with np.errstate(all="ignore"):
-                return function(*(np.asarray(evaluate(a, columns), np.float64) for a in arguments))
-    raise NotKnown
+    operation, *arguments = expression
+    if operation == "column":
+        return columns[arguments[0]]
+    if operation == "number":
+        return arguments[0]
+    function = FUNCTIONS.get(operation) or BINARY[operation]
+    with np.errstate(all="ignore"):
+        return function(*(np.asarray(evaluate(a, columns), np.float64) for a in arguments))
 
 
 def columns_of(expression: Expression) -> Iterator[str]:

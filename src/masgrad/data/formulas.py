@@ -11,15 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from masgrad.data.expressions import FUNCTIONS, Expression, NotKnown, columns_of, python_tree, read
+from masgrad.data.expressions import (
+    FUNCTIONS,
+    LEARNED,
+    Expression,
+    NotKnown,
+    columns_of,
+    python_tree,
+    read,
+)
 from masgrad.data.terms import Terms as Terms
 from masgrad.errors import InputError, InputTypeError
 
 OPERATORS = {"~", "+", "-", ":", "*", "/", "**", "^"}
 
 ADVICE = (
-    f"columns, C(column), arithmetic in I(), and {', '.join(FUNCTIONS)} are known: add anything "
-    "else to the data first, as a column"
+    f"columns, C(column), arithmetic in I(), and {', '.join((*FUNCTIONS, *LEARNED))} are known: "
+    "add anything else to the data first, as a column"
 )
 
 

@@ -1,6 +1,7 @@
 """From a formula to terms: types and levels are learned from a table, once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from masgrad.data.columns import is_number, is_text, not_numeric
 from masgrad.data.formulas import Factor, Formula
 from masgrad.data.levels import Found, check_missing, check_text, order
 from masgrad.data.medium import Medium
+from masgrad.data.standardise import settle
 from masgrad.data.terms import Category, Number, Terms
 from masgrad.errors import InputError, InputTypeError
 
@@ -21,22 +23,43 @@ def learn(
     offset: str | None = None,
     exposure: str | None = None,
 ) -> Terms:
-    """The terms of a formula for the columns of this table."""
-    factors = formula.factors
-    categories = [f for f in factors.values() if f.category or _is_category(f, medium)]
-    columns = tuple(dict.fromkeys(f.expression[1] for f in categories))
-    found = medium.find(columns, weight)
-    check_missing(found, medium.place)
-    _check_text(categories, found, medium)
-    levels = {name: _levels(name, found[name], medium) for name in columns}
-    known = {f.name: _category(formula, f, levels[f.expression[1]]) for f in categories}
-    numbers = {f.name: Number(f.name, f.expression) for f in factors.values()}
+    """The terms of a formula for the columns of this table.
+
+    Args:
+        formula: what `parse` made of it.
+        medium: the table; its columns of categories are read once.
+        weight: the column of frequencies: rows of weight 0 are not looked at.
+        offset: the column of offsets.
+        exposure: the column of exposures.
+    """
+    categories = {n: f for n, f in formula.factors.items() if _is_category(f, medium)}
+    numbers = {
+        n: Number(n, f.expression) for n, f in formula.factors.items() if n not in categories
+    }
     names = [tuple(factor.name for factor in term) for term in formula.terms]
-    products = tuple(full_rank(names, set(known)))
-    terms = Terms(formula.response, numbers | known, products, weight, offset, exposure)
+    products = tuple(full_rank(names, set(categories)))
+    terms = Terms(formula.response, numbers, products, weight, offset, exposure)
     check_types(terms, medium)
+    known = _settled(numbers, medium, weight) | _learned(formula, categories, medium, weight)
+    terms = replace(terms, factors=known)
     _check_names(formula, terms)
     return terms
+
+
+def _settled(numbers: dict[str, Number], medium: Medium, weight: str | None) -> dict[str, Any]:
+    settled = settle([number.expression for number in numbers.values()], medium, weight)
+    return {name: Number(name, e) for name, e in zip(numbers, settled, strict=True)}
+
+
+def _learned(
+    formula: Formula, categories: dict[str, Factor], medium: Medium, weight: str | None
+) -> dict[str, Any]:
+    columns = tuple(dict.fromkeys(factor.expression[1] for factor in categories.values()))
+    found = medium.find(columns, weight)
+    check_missing(found, medium.place)
+    _check_text(categories.values(), found, medium)
+    levels = {name: _levels(name, found[name], medium) for name in columns}
+    return {n: _category(formula, f, levels[f.expression[1]]) for n, f in categories.items()}
 
 
 def check_types(terms: Terms, medium: Medium) -> None:
@@ -60,7 +83,7 @@ def check_table(terms: Terms, medium: Medium) -> None:
 
 
 def _is_category(factor: Factor, medium: Medium) -> bool:
-    return factor.plain and is_text(medium.types[factor.expression[1]])
+    return factor.category or (factor.plain and is_text(medium.types[factor.expression[1]]))
 
 
 def _levels(name: str, found: Found, medium: Medium) -> tuple[Any, ...]:
@@ -68,7 +91,7 @@ def _levels(name: str, found: Found, medium: Medium) -> tuple[Any, ...]:
     return order(name, found, medium.declared(name), whole)
 
 
-def _check_text(categories: Sequence[Factor], found: dict[str, Found], medium: Medium) -> None:
+def _check_text(categories: Iterable[Factor], found: dict[str, Found], medium: Medium) -> None:
     for factor in categories:
         name = factor.expression[1]
         if not factor.category and not pa.types.is_dictionary(medium.types[name]):
