@@ -134,6 +134,18 @@ def test_levels_of_all_files(tmp_path, suffix):
     np.testing.assert_array_equal(X[:, 1:], [[0, 1]] * 2 + [[1, 0]] * 2 + [[0, 0]] * 2)
 
 
+def test_text_of_several_types(tmp_path):
+    for k, kind in enumerate(
+        [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+    ):
+        column = pa.array(["u", "vw"[k % 2]], kind.value_type if k == 2 else kind)
+        column = column.dictionary_encode() if k == 2 else column
+        pq.write_table(pa.table({"y": [0.0, 1.0], "g": column}), tmp_path / f"{k}.parquet")
+    X, _, terms = read(tmp_path, "y ~ 0 + g")
+    assert terms.levels == {"g": ("u", "v", "w")}
+    np.testing.assert_array_equal(X.argmax(1), [0, 1, 0, 2, 0, 1])
+
+
 @pytest.mark.parametrize("way", ["pandas", "parquet", "arrow", "polars"])
 def test_declared_order(tmp_path, way):
     kind = pd.CategoricalDtype(["low", "mid", "never", "high"], ordered=True)
@@ -157,6 +169,12 @@ def test_numbers_as_categories(frame, tmp_path):
         np.testing.assert_array_equal(np.concatenate(list(designs(terms, other))), wanted)
     _, _, terms = read(frame.assign(k=frame["k"] + 0.5), "y ~ C(k)")
     assert terms.names[1] == "C(k)[T.2.5]"
+
+
+def test_numbers_of_a_csv_that_cease_to_be_whole(tmp_path):
+    lines = "".join(f"{k},{k % 3}\n" for k in range(300_000))
+    (tmp_path / "0.csv").write_text(f"y,k\n{lines}1,0.5\n")
+    assert read(tmp_path / "0.csv", "y ~ C(k)", 4096)[2].levels == {"k": (0.0, 0.5, 1.0, 2.0)}
 
 
 def test_new_tables_and_unseen_levels(frame, tmp_path):

@@ -103,7 +103,7 @@ def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) 
         name: the column.
         found: what it holds.
         declared: the categories of its type, if that has some.
-        whole: whether its numbers are whole by type, though they may have been read as floats.
+        whole: whether its numbers look whole, though they may have been read as floats.
     """
     levels = list(found.first)
     if len(levels) > max(found.rows / 2, FEW):
@@ -118,7 +118,8 @@ def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) 
             f"column {name!r} holds values of type {kind}; categories are text, numbers or bools: "
             "convert it to text first"
         )
-    levels = [int(level) if whole else level for level in levels]
+    if whole and all(level == int(level) for level in levels):
+        levels = [int(level) for level in levels]
     try:
         return tuple(sorted(levels))
     except TypeError:

@@ -31,6 +31,9 @@ SCAN = dataset.ParquetFragmentScanOptions(
 )
 FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN)
 
+TEXT = (pa.string(), pa.large_string())
+"""Read as it is stored, by codes, which took a third of the time of making strings of them."""
+
 
 class Parquet(Medium):
     """Parquet files of one set of columns."""
@@ -46,6 +49,10 @@ class Parquet(Medium):
             raise no_rows(paths)
         self.types = {name: self._type(name) for name in columns}
         self._check_memory(memory)
+        self.texts = [name for name in columns if self._is_coded(name)]
+        if self.texts:
+            coded = _coded(self.texts)
+            self.fragments = [coded.make_fragment(f.path, LOCAL) for f in self.fragments]
 
     def _type(self, name: str) -> pa.DataType:
         """The type that all files share, or one to which Arrow casts the others."""
@@ -53,6 +60,15 @@ class Parquet(Medium):
         types = {str(path): f.physical_schema.field(name).type for path, f in files}
         kind = common_type(name, types)
         return pa.float64() if pa.types.is_decimal(kind) else kind
+
+    def _is_coded(self, name: str) -> bool:
+        """Whether all files have the column as text of one type."""
+        types = {fragment.physical_schema.field(name).type for fragment in self.fragments}
+        return len(types) == 1 and self.types[name] in TEXT
+
+    def _read_as(self, name: str) -> pa.DataType:
+        kind = self.types[name]
+        return pa.dictionary(pa.int32(), kind) if name in self.texts else kind
 
     def _check_memory(self, memory: int) -> None:
         """Arrow decodes a row group whole, and the next one while its batches are read."""
@@ -69,7 +85,7 @@ class Parquet(Medium):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([(name, self.types[name]) for name in columns])
+        schema = pa.schema([(name, self._read_as(name)) for name in columns])
         pieces = self.fragments if rng is None else self._row_groups(rng)
         rows = dataset.FileSystemDataset(pieces, schema, FORMAT, LOCAL)
         scanner = rows.scanner(batch_size=BATCH, batch_readahead=1, fragment_readahead=1)
@@ -97,6 +113,12 @@ class Parquet(Medium):
 
     def place(self, row: int) -> str:
         return place_in(self.paths, self.counts, row)
+
+
+def _coded(texts: list[str]) -> dataset.ParquetFileFormat:
+    """The format, with some columns of text read as dictionaries."""
+    options = dataset.ParquetReadOptions(dictionary_columns=texts)
+    return dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=SCAN)
 
 
 def _schema(path: Path, fragment: Any) -> pa.Schema:

@@ -1,25 +1,24 @@
 """What `fit` was given, as a source of rows: arrays, tables, files, streams, simulators."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_regression
-from masgrad.data.formulas import parse
 from masgrad.data.frames import is_frame, numbers_of
-from masgrad.data.learning import check_table, learn
-from masgrad.data.medium import Medium
 from masgrad.data.paths import is_paths
 from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
-from masgrad.data.tables import MEMORY, TableSource, given, names_of, open_table
+from masgrad.data.tabled import designs as designs
+from masgrad.data.tabled import learn_table
+from masgrad.data.tabled import predictors as predictors
+from masgrad.data.tabled import table_source as table_source
 from masgrad.data.terms import Terms
 from masgrad.data.weighing import ROLES, as_vector, beside, only, weigh
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import InputError
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.models.trace import TraceRegression
@@ -54,7 +53,11 @@ def as_source(
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     carried = [role for role, value in roles.items() if value is not None]
     if formula is not None or is_paths(data):
-        return _table(data, formula, memory, block, roles)
+        if formula is None:
+            raise InputError(
+                f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
+            )
+        return learn_table(data, formula, memory, block, roles)
     if carried and not isinstance(model, GLM):
         raise InputError(f"{carried[0]} needs a regression; {type(model).__name__} takes none")
     if isinstance(data, Simulator):
@@ -85,94 +88,6 @@ def as_bytes(memory: str | int) -> int:
     if isinstance(memory, str | bool) or not memory >= 2**20:
         raise InputError(f"memory={memory!r}; a size of at least a megabyte is needed: '512MB'")
     return int(memory)
-
-
-def _table(
-    data: Any, formula: str | None, memory: int, block: int, roles: dict[str, Any]
-) -> tuple[Source, Terms]:
-    if formula is None:
-        raise InputError(
-            f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
-        )
-    parsed = parse(formula, names_of(data) if "." in formula else None)
-    columns = [value for value in roles.values() if isinstance(value, str)]
-    medium = _open(data, [*parsed.columns, *columns], memory, roles)
-    terms = learn(parsed, medium, **_columns(roles))
-    saved = replace(terms, **{k: None for k, v in _columns(roles).items() if _is_array(v)})
-    return TableSource(medium, terms, memory, block), saved
-
-
-def table_source(
-    data: Any,
-    terms: Terms,
-    memory: int = MEMORY,
-    block: int = BLOCK,
-    *,
-    weights: Any = None,
-    offset: Any = None,
-    exposure: Any = None,
-) -> Source:
-    """A table seen through terms that were learned before: unseen levels are errors.
-
-    Args:
-        data: a table in memory, a dataset, files, or an iterator of tables.
-        terms: of the formula.
-        memory: bytes that reading may take.
-        block: rows of a block.
-        weights: instead of the column that the terms name: an array, or another column.
-        offset: likewise.
-        exposure: likewise.
-    """
-    roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
-    named = {k: v for k, v in _columns(roles).items() if v is not None}
-    terms = replace(terms, **named)
-    columns = [name for name in terms.columns if not _is_array(name)]
-    medium = _open(data, columns, memory, roles)
-    check_table(terms, medium)
-    return TableSource(medium, terms, memory, block)
-
-
-def predictors(
-    terms: Terms, data: Any, offset: Any = None, exposure: Any = None
-) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """X of a table and the offset, if there is one, block by block; no response is needed."""
-    alone = replace(terms, response=None, weight=None)
-    return table_source(data, alone, offset=offset, exposure=exposure).blocks()
-
-
-def designs(terms: Terms, data: Any) -> Iterator[np.ndarray]:
-    """X of a table block by block."""
-    return (X for X, _ in predictors(replace(terms, offset=None, exposure=None), data))
-
-
-def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> Medium:
-    """The medium of a table, with the arrays that were given beside it."""
-    arrays = {k: v for k, v in roles.items() if v is not None and not isinstance(v, str)}
-    unique = tuple(dict.fromkeys(columns))
-    if not arrays:
-        return open_table(data, unique, memory)
-    if not is_frame(data) and not isinstance(data, dict):
-        raise InputTypeError(
-            f"{next(iter(arrays))} of a file, a dataset or an iterator is the name of a column"
-        )
-    rows = len(next(iter(data.values()))) if isinstance(data, dict) else len(data)
-    index = data.index if isinstance(data, pd.DataFrame) else None
-    extra = {given(k): as_vector(k, v, rows, index) for k, v in arrays.items()}
-    return open_table(data, unique, memory, extra)
-
-
-def _columns(roles: dict[str, Any]) -> dict[str, Any]:
-    """The columns of the roles, under the names that terms have for them."""
-    names = ("weight", "offset", "exposure")
-    named = {
-        role: value if isinstance(value, str | None) else given(role)
-        for role, value in roles.items()
-    }
-    return dict(zip(names, named.values(), strict=True))
-
-
-def _is_array(column: str | None) -> bool:
-    return column in {given(role) for role in ROLES}
 
 
 def _stream(model: Model, data: Any, block: int) -> Source:
