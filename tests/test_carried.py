@@ -10,7 +10,7 @@ from scipy import sparse
 import masgrad as mg
 from masgrad.data.regression import Regression, offset_of, weight_of
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.sources import as_source, predictors, table_source
+from masgrad.fitting.sources import as_source, matrices, predictors, table_source
 
 N = 200
 MEMORY = 2**29
@@ -283,6 +283,19 @@ class TestSparse:
             source_of((sparse.eye_array(3), np.ones(4)))
         with pytest.raises(InputTypeError, match="complex"):
             source_of((sparse.eye_array(3) * 1j, np.ones(3)))
+
+
+def test_matrices(frame):
+    """X of new rows: the columns of the old ones, in their order, whatever the container."""
+    wanted = frame[["e", "a"]].to_numpy()
+    for data in (wanted, frame, pl.from_pandas(frame), sparse.csc_array(wanted)):
+        blocks = list(matrices(data, ("e", "a"), 64))
+        assert len(blocks) == 4
+        np.testing.assert_array_equal(np.concatenate(blocks), wanted)
+    with pytest.raises(InputError, match="X has no column 'z'; it has y, a"):
+        matrices(pl.from_pandas(frame), ("z",))
+    with pytest.raises(InputTypeError, match=r"got LazyFrame; collect\(\) it first"):
+        source_of((pl.from_pandas(frame).lazy(), frame["y"]))
 
 
 def test_names_of_polars_and_arrow(rng):

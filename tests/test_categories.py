@@ -272,7 +272,7 @@ def test_what_is_no_table(frame):
     with pytest.raises(InputTypeError, match=r"got LazyFrame; collect\(\) it first"):
         read(pl.from_pandas(frame).lazy())
     for wrong in (5, np.ones((3, 3)), (frame, frame["y"])):
-        with pytest.raises(InputTypeError, match="a formula needs a pandas or polars"):
+        with pytest.raises(InputTypeError, match=r"a table .a pandas or polars.* is needed, got"):
             read(wrong)
 
 

@@ -18,7 +18,10 @@ from masgrad.data.source import Arrays
 from masgrad.data.terms import Columns, codes_of
 from masgrad.errors import InputError, InputTypeError
 
-KINDS = "a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns"
+KINDS = (
+    "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
+    "Parquet or CSV files)"
+)
 
 
 class Memory(Medium):
@@ -85,20 +88,18 @@ def as_frame(data: Any) -> Any:
     except TypeError:
         lazy = hasattr(data, "collect")
         said = "; collect() it first, or write it to Parquet and give the path" if lazy else ""
-        raise InputTypeError(
-            f"a formula needs {KINDS}, or Parquet and CSV files, got {type(data).__name__}{said}"
-        ) from None
+        raise InputTypeError(f"{KINDS} is needed, got {type(data).__name__}{said}") from None
 
 
 def is_frame(data: Any) -> bool:
     """Whether this is a table with named columns (a dictionary is not asked)."""
     if isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch):
         return True
-    if not hasattr(data, "columns"):
+    if not hasattr(type(data), "columns"):
         return False
     import narwhals as nw
 
-    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
+    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
 
 
 def _from_mapping(data: Mapping) -> pd.DataFrame:
@@ -159,20 +160,20 @@ def _from_narwhals(frame: Any, name: str) -> tuple:
     return values, values.type, values.dictionary.to_pylist() if arrow else None
 
 
-def numbers_of(data: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """A table that is X itself: its numbers, and the names of its columns."""
+def numbers_of(data: Any, names: Sequence[str] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
+    """A table that is X itself: its numbers, and the names of its columns; of some, if named."""
     frame = as_frame(data)
-    names = list(frame.columns)
-    twice = sorted({str(n) for n in names if names.count(n) > 1})
-    if twice:
-        raise InputError(f"X has two columns named {twice[0]!r}; rename one")
-    if not isinstance(frame, pd.DataFrame):
-        columns = [_number(frame, name) for name in names]
-        return np.column_stack(columns), tuple(map(str, names))
-    for name in names:
-        if not pd.api.types.is_numeric_dtype(frame[name]):
-            raise _encode_it(name, frame[name].dtype)
-    return frame.to_numpy(np.float64, na_value=np.nan), tuple(map(str, names))
+    present = list(frame.columns)
+    chosen = list(names) or present
+    check_columns("X", chosen, present)
+    if isinstance(frame, pd.DataFrame):
+        for name in chosen:
+            if not pd.api.types.is_numeric_dtype(frame[name]):
+                raise _encode_it(name, frame[name].dtype)
+        X = (frame[chosen] if names else frame).to_numpy(np.float64, na_value=np.nan)
+    else:
+        X = np.column_stack([_number(frame, name) for name in chosen])
+    return X, tuple(map(str, chosen))
 
 
 def _number(frame: Any, name: str) -> np.ndarray:

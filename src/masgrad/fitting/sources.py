@@ -1,6 +1,6 @@
 """What `fit` was given, as a source of rows: arrays, tables, files, streams, simulators."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,21 @@ def as_source(
     if isinstance(model, GLM) and not hasattr(data, "optimum"):
         return _arrays(model, data, block, roles), None
     return Arrays(model.rows(data), (), block, real=False), None
+
+
+def matrices(data: Any, names: Sequence[str] = (), block: int = BLOCK) -> Iterator[np.ndarray]:
+    """X without a response, block by block: an array, a sparse matrix, or these columns of a table.
+
+    Args:
+        data: X.
+        names: of its columns, where the fitted data had some.
+        block: rows of a block.
+    """
+    if is_sparse(data):
+        X = SparseRows(data)
+    else:
+        X = numbers_of(data, names)[0] if is_frame(data) else np.asarray(data, np.float64)
+    return (X[start : start + block] for start in range(0, len(X), block))
 
 
 def as_bytes(memory: str | int) -> int:
