@@ -201,6 +201,13 @@ def test_what_is_refused(frame, name):
             source_of(frame, "y ~ a", **roles)
 
 
+def test_indexes_are_those_of_the_data(frame):
+    moved = pd.Series(frame["w"].to_numpy(), frame.index[::-1])
+    for X, y in ((frame[["a"]], frame["y"].to_numpy()), (frame[["a"]].to_numpy(), frame["y"])):
+        with pytest.raises(InputError, match="weights and the data have different indexes"):
+            source_of((X, y), weights=moved)
+
+
 def test_the_wrong_kind_of_role(frame, tmp_path):
     frame.to_parquet(tmp_path / "f.parquet")
     with pytest.raises(InputError, match=r"f.parquet has no column 'ww'"):

@@ -64,7 +64,7 @@ class Scan(Medium):
     def place(self, row: int) -> str:
         if not self.parquet:
             return f"row {row} of {self.where}"
-        counts = [f.metadata.num_rows for f in self.fragments]
+        counts = [f.count_rows() for f in self.fragments]
         return place_in([f.path for f in self.fragments], counts, row)
 
 

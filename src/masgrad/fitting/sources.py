@@ -129,12 +129,14 @@ def _regression(
     """Rows of a regression, names of X, and which rows were kept if some have weight 0."""
     names: tuple[str, ...] = ()
     index = None
-    if isinstance(data, tuple | list) and len(data) == 2 and is_frame(data[0]):
-        index = getattr(data[0], "index", None)
-        if isinstance(data[1], pd.Series) and index is not None and not data[1].index.equals(index):
-            raise InputError("X and y have different indexes; align them: y.loc[X.index]")
-        X, names = numbers_of(data[0])
-        data = X, data[1]
+    if isinstance(data, tuple | list) and len(data) == 2:
+        index = data[1].index if isinstance(data[1], pd.Series) else None
+        if is_frame(data[0]):
+            rows = getattr(data[0], "index", None)
+            if index is not None and rows is not None and not index.equals(rows):
+                raise InputError("X and y have different indexes; align them: y.loc[X.index]")
+            X, names = numbers_of(data[0])
+            data, index = (X, data[1]), rows if index is None else index
     X, y = _pair(model, data)
     if X.ndim != 2:
         raise InputError(
