@@ -133,14 +133,15 @@ def _check_finite(array: np.ndarray, label: str) -> None:
 
 
 def count_rows(rows: Rows) -> int:
-    pair = isinstance(rows, tuple) and isinstance(rows[-1], np.ndarray)
-    return len(rows[-1]) if pair else len(jax.tree.leaves(rows)[0])
+    second = rows[1] if isinstance(rows, tuple) and len(rows) > 1 else None
+    return len(second) if isinstance(second, np.ndarray) else len(jax.tree.leaves(rows)[0])
 
 
 def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
     """A function of every array of the rows; a pair, the commonest, without JAX's overhead."""
-    if type(rows) is tuple and all(isinstance(a, np.ndarray) for a in rows):
-        return tuple(function(a) for a in rows)
+    if isinstance(rows, tuple) and all(isinstance(a, np.ndarray | None) for a in rows):
+        parts = (None if a is None else function(a) for a in rows)
+        return getattr(rows, "_make", tuple)(parts)
     return jax.tree.map(function, rows)
 
 

@@ -7,19 +7,41 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from masgrad.data.levels import Lookup, encode
+from masgrad.data.terms import Columns, codes_of
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-Columns = Mapping[str, np.ndarray]
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether Arrow's type is read as numbers; bools are 0 and 1, as formulaic has them."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
-def as_columns(batch: pa.RecordBatch) -> Columns:
-    """NumPy views of Arrow's columns; copies where there are nulls, which become NaN, and bools."""
-    return {name: _as_numpy(batch.column(name)) for name in batch.schema.names}
+def is_text(kind: pa.DataType) -> bool:
+    """Whether Arrow's type is read as categories without being told."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return pa.types.is_dictionary(kind) or any(test(kind) for test in tests)
 
 
-def _as_numpy(column: pa.Array) -> np.ndarray:
-    column = column.cast(pa.float64()) if pa.types.is_boolean(column.type) else column
+def kind_of(kind: pa.DataType) -> str:
+    return "numeric" if is_number(kind) else "text" if is_text(kind) else str(kind)
+
+
+def as_columns(
+    batch: pa.RecordBatch, numbers: Iterable[str], lookups: Mapping[str, Lookup]
+) -> Columns:
+    """Numbers as views where Arrow allows, nulls as NaN; categories as codes."""
+    columns = {name: as_numpy(batch.column(name)) for name in numbers}
+    codes = {codes_of(name): encode(batch.column(name), lookups[name]) for name in lookups}
+    return columns | codes
+
+
+def as_numpy(column: pa.Array) -> np.ndarray:
+    """A view of Arrow's numbers; a copy where there are nulls, which become NaN, and bools."""
+    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     return column.to_numpy(zero_copy_only=False)
 
 
@@ -28,7 +50,7 @@ def cut(batches: Iterable[Columns], size: int) -> Iterator[Columns]:
     held: list[Columns] = []
     lacking = size
     for batch in batches:
-        start, length = 0, len(next(iter(batch.values())))
+        start, length = 0, length_of(batch)
         while length - start >= lacking:
             yield _join([*held, _slice(batch, start, start + lacking)])
             start, held, lacking = start + lacking, [], size
@@ -37,6 +59,10 @@ def cut(batches: Iterable[Columns], size: int) -> Iterator[Columns]:
             lacking -= length - start
     if held:
         yield _join(held)
+
+
+def length_of(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
 
 
 def _slice(columns: Columns, start: int, stop: int) -> Columns:
@@ -74,8 +100,29 @@ def check_columns(where: str, needed: Iterable[str], present: list[str]) -> None
 
 def not_numeric(where: str, name: str, kind: Any) -> InputTypeError:
     return InputTypeError(
-        f"{where}: column {name!r} is not numeric ({kind}); leave it out, or encode it"
+        f"{where}: column {name!r} is not numeric ({kind}); leave it out, convert it, or write "
+        f"C({name}) where its values are categories"
     )
+
+
+def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """The type that a column has in all files; numbers of several types are float64.
+
+    Args:
+        name: the column.
+        types: its type in each file, by the file's name.
+    """
+    known = {where: kind for where, kind in types.items() if not pa.types.is_null(kind)}
+    if not known:
+        return pa.float64()
+    kinds = {kind_of(kind): where for where, kind in reversed(known.items())}
+    if len(kinds) > 1:
+        said = " and ".join(f"{kind} in {where}" for kind, where in sorted(kinds.items()))
+        raise InputTypeError(f"column {name!r} is {said}; store it as one type in all files")
+    distinct = set(known.values())
+    if len(distinct) == 1:
+        return distinct.pop()
+    return pa.float64() if "numeric" in kinds else pa.string()
 
 
 def no_rows(paths: list[Path]) -> InputError:

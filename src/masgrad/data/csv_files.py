@@ -1,51 +1,68 @@
 """CSV files as batches of columns, rows numbered from 0 below the header."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from masgrad.data.columns import Columns, as_columns, check_columns, no_rows, not_numeric
+from masgrad.data.columns import check_columns, common_type, is_number, no_rows, not_numeric
+from masgrad.data.levels import Lookup
+from masgrad.data.medium import Medium
 from masgrad.data.source import ahead
+from masgrad.data.terms import Columns
 from masgrad.errors import InputError
 
 
-class Csv:
-    """Batches of columns from CSV files with a header; rows are counted while they are read."""
+class Csv(Medium):
+    """CSV files with a header; rows are counted while they are read."""
 
-    count = None
-
-    def __init__(self, paths: list[Path], columns: tuple[str, ...], memory: int):
-        self.paths, self.columns = paths, columns
+    def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
+        self.paths, self.where = paths, str(paths[0])
         self.counts: list[int | None] = [None] * len(paths)
         self.headers = [_header(path) for path in paths]
         for path, header in zip(paths, self.headers, strict=True):
             check_columns(str(path), columns, header.names)
+        files = list(zip(paths, self.headers, strict=True))
+        self.types = {
+            name: common_type(name, {str(p): header.field(name).type for p, header in files})
+            for name in columns
+        }
         if not sum(self._has_rows(k) for k in range(len(paths))):  # a sum, since it looks at all
             raise no_rows(paths)
 
     def _has_rows(self, k: int) -> bool:
-        return any(len(batch) for batch in self._read(k, first=True))
+        return any(len(batch) for batch in self._read(k, tuple(self.types), first=True))
 
-    def batches(self, rng: np.random.Generator | None) -> Iterator[Columns]:
-        """In order, always, and by another thread: Arrow's own do not number the rows."""
-        return ahead(self._batches())
-
-    def _batches(self) -> Iterator[Columns]:
+    def batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """In order, always."""
         for k in range(len(self.paths)):
             rows = 0
-            for batch in self._read(k):
+            for batch in self._read(k, columns):
                 rows += len(batch)
-                yield as_columns(batch)
+                yield batch
             self.counts[k] = rows
 
-    def _read(self, k: int, first: bool = False) -> Iterator[pa.RecordBatch]:
+    def blocks(
+        self,
+        rng: np.random.Generator | None,
+        size: int,
+        numbers: Sequence[str],
+        lookups: Mapping[str, Lookup],
+    ) -> Iterator[Columns]:
+        """By another thread: Arrow's own do not number the rows."""
+        return ahead(super().blocks(rng, size, numbers, lookups))
+
+    def _read(
+        self, k: int, columns: Sequence[str], first: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """The batches of a file, or the first of them."""
         header = self.headers[k]
-        types = {c: _csv_type(header.field(c).type) for c in self.columns}
+        types = {name: self._type(name) for name in columns}
         try:
             for batch in _open_csv(self.paths[k], types):
                 yield batch
@@ -54,12 +71,33 @@ class Csv:
         except (pa.ArrowException, OSError) as error:
             raise _csv_error(self.paths[k], header.names, error) from None
 
+    def _type(self, name: str) -> pa.DataType:
+        """How a column is read: numbers are float64, even where the first are whole."""
+        kind = self.types[name]
+        if pa.types.is_boolean(kind):
+            return kind
+        return pa.float64() if is_number(kind) else pa.string()
+
+    def place(self, row: int) -> str:
+        return place_in(self.paths, self.counts, row)
+
+
+def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int) -> str:
+    """A row as the file that it is in and its number there."""
+    for path, count in zip(paths, counts, strict=True):
+        if count is None or row < count:
+            return f"row {row} of {path}"
+        row -= count
+    return f"row {row} after {paths[-1]}"
+
 
 def _open_csv(path: Path, types: dict[str, pa.DataType]) -> csv.CSVStreamingReader:
     return csv.open_csv(
         str(path),
         read_options=csv.ReadOptions(use_threads=False),
-        convert_options=csv.ConvertOptions(include_columns=list(types), column_types=types),
+        convert_options=csv.ConvertOptions(
+            include_columns=list(types), column_types=types, strings_can_be_null=True
+        ),
     )
 
 
@@ -71,10 +109,6 @@ def _header(path: Path) -> pa.Schema:
         raise
     except (pa.ArrowException, OSError) as error:
         raise _csv_error(path, [], error) from None
-
-
-def _csv_type(kind: pa.DataType) -> pa.DataType:
-    return kind if pa.types.is_boolean(kind) else pa.float64()
 
 
 def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:

@@ -1,78 +1,82 @@
-"""Formulas over numeric columns: which columns of a table make X, and which is y.
+"""Formulas: their structure, before anything is known about the data.
 
-`parse("y ~ a*b - 1")` says that X has the columns a, b and a:b (their product), and no intercept.
-The grammar is formulaic's, and only its parser is used: nothing in a formula is ever evaluated.
-What would need evaluation, such as log(a) or C(a), is refused; the column is made beforehand.
+`parse("y ~ a*b - 1")` says that X is made of a, b and their product, without an intercept. The
+grammar is formulaic's, and only its parser is used: nothing in a formula is ever evaluated by
+Python. Whether a column is a number or a category, and which levels it has, is learned from the
+data (`masgrad.data.learning`).
 """
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from masgrad.data.expressions import (
+    FUNCTIONS,
+    LEARNED,
+    Expression,
+    NotKnown,
+    columns_of,
+    python_tree,
+    read,
+)
+from masgrad.data.terms import Terms as Terms
 from masgrad.errors import InputError, InputTypeError
 
-OPERATORS = {"~", "+", "-", ":", "*"}
-"""The others are refused: formulaic reads a**2 as a, which would be a silent surprise."""
+OPERATORS = {"~", "+", "-", ":", "*", "/", "**", "^"}
 
 ADVICE = (
-    "only numeric columns and products of them (a:b, a*b) are supported so far: add the column to "
-    "the data first"
+    f"columns, C(column), arithmetic in I(), and {', '.join((*FUNCTIONS, *LEARNED))} are known: "
+    "add anything else to the data first, as a column"
 )
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The response and the columns of X, each a product of columns; () is the intercept.
+class Factor(NamedTuple):
+    """What a factor says of itself.
 
-    Example:
-        >>> parse("y ~ a + a:b").names
-        ('Intercept', 'a', 'a:b')
+    Attributes:
+        name: as it stands in the formula.
+        expression: a plain column may turn out to be a category; anything else is a number.
+        category: whether it was written C(...).
+        base: the level that C(...) names as base, if any.
     """
 
-    response: str | None
-    terms: tuple[tuple[str, ...], ...]
+    name: str
+    expression: Expression
+    category: bool = False
+    base: Any = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns of X."""
-        return tuple(":".join(term) or "Intercept" for term in self.terms)
+    def plain(self) -> bool:
+        return self.expression[0] == "column"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The response and the terms of X, each a product of factors; () is the intercept.
+
+    Example:
+        >>> [":".join(f.name for f in term) for term in parse("y ~ a + a:C(g)").terms]
+        ['', 'a', 'a:C(g)']
+    """
+
+    text: str
+    response: str
+    terms: tuple[tuple[Factor, ...], ...]
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        return {factor.name: factor for term in self.terms for factor in term}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a table must have: the response first, if any."""
-        response = () if self.response is None else (self.response,)
-        return tuple(dict.fromkeys([*response, *(name for term in self.terms for name in term)]))
-
-    def matrix(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        """X of shape (n, p), float64, each of its columns contiguous."""
-        rows = len(next(iter(columns.values())))
-        buffer = np.empty((len(self.terms), rows))
-        for out, term in zip(buffer, self.terms, strict=True):
-            out[:] = columns[term[0]] if term else 1.0
-            for name in term[1:]:
-                out *= columns[name]
-        return buffer.T
-
-    def to_json(self) -> dict[str, Any]:
-        return {"response": self.response, "terms": [list(term) for term in self.terms]}
-
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> "Terms":
-        response, terms = saved.get("response"), saved.get("terms")
-        if not isinstance(response, str | None) or not _are_terms(terms):
-            raise InputError(f"saved terms are damaged: {dict(saved)!r:.80}; lists of names needed")
-        return cls(response, tuple(tuple(term) for term in saved["terms"]))
+        """The columns that a table must have: the response first."""
+        used = (c for factor in self.factors.values() for c in columns_of(factor.expression))
+        return tuple(dict.fromkeys([self.response, *used]))
 
 
-def _are_terms(saved: Any) -> bool:
-    lists = isinstance(saved, list) and all(isinstance(term, list) for term in saved)
-    return lists and all(isinstance(name, str) for term in saved for name in term)
-
-
-def parse(formula: str, columns: Sequence[str] | None = None) -> Terms:
-    """The terms of "y ~ a + b:c"; `columns` are those that "." stands for, besides y."""
+def parse(formula: str, columns: Sequence[str] | None = None) -> Formula:
+    """The structure of "y ~ a + b:C(g)"; `columns` are those that "." stands for, besides y."""
     if not isinstance(formula, str):
         raise InputTypeError(f"a formula such as 'y ~ a + b' is needed, got {formula!r:.80}")
     try:
@@ -82,9 +86,13 @@ def parse(formula: str, columns: Sequence[str] | None = None) -> Terms:
     except Exception as error:  # formulaic's own are not ValueErrors; Python's parser adds others
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"formula {formula!r} cannot be read: {reason}") from None
-    terms = Terms(_response(formula, left), tuple(_term(formula, term) for term in right))
-    _check(formula, terms)
-    return terms
+    terms = tuple(_term(formula, term) for term in right)
+    parsed = Formula(formula, _response(formula, left), terms)
+    if not terms:
+        raise InputError(f"formula {formula!r} has no right-hand side; name a column, or 1")
+    if any(parsed.response in columns_of(f.expression) for f in parsed.factors.values()):
+        raise InputError(f"formula {formula!r} has the response {parsed.response!r} on both sides")
+    return parsed
 
 
 def _sides(formula: str, columns: Sequence[str] | None) -> tuple[list, list]:
@@ -107,35 +115,82 @@ def _check_tokens(formula: str, tokens: list, columns: Sequence[str] | None) -> 
     names = {token.token for token in tokens if token.kind is token.Kind.NAME}
     if "1" in names.union((columns or ()) if dot else ()):
         raise InputError(f"formula {formula!r}: column '1' would be the intercept; rename it")
-    for token in tokens:
-        if token.kind is token.Kind.OPERATOR and token.token not in OPERATORS:
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.kind is not token.Kind.OPERATOR:
+            continue
+        if token.token not in OPERATORS:
             raise InputError(f"formula {formula!r} uses {token.token!r}; {ADVICE}")
+        if token.token in ("**", "^") and (before is None or before.token != ")"):
+            said = "" if before is None else before.token
+            raise InputError(  # the grammar's a**2 is a:a, which is a: a silent surprise
+                f"formula {formula!r} has {said}{token.token}, which in a formula crosses terms, "
+                f"as in (a + b)**2; for a power write I({said}**2)"
+            )
 
 
-def _term(formula: str, term: Any) -> tuple[str, ...]:
+def _term(formula: str, term: Any) -> tuple[Factor, ...]:
     if str(term) == "1":
         return ()
-    for factor in term.factors:
-        if factor.eval_method is not factor.EvalMethod.LOOKUP:
-            raise InputError(f"formula {formula!r} has the term {str(term)!r}; {ADVICE}")
-    return tuple(factor.expr for factor in term.factors)
+    try:
+        return tuple(_factor(factor) for factor in term.factors)
+    except NotKnown:
+        raise InputError(f"formula {formula!r} has the term {str(term)!r}; {ADVICE}") from None
+
+
+def _factor(factor: Any) -> Factor:
+    if factor.eval_method is factor.EvalMethod.LOOKUP:
+        return Factor(factor.expr, ("column", factor.expr))
+    if factor.eval_method is factor.EvalMethod.LITERAL:
+        raise NotKnown
+    tree, quoted = python_tree(factor.expr)
+    match tree:
+        case ast.Call(func=ast.Name(id="C"), args=[ast.Name() as column, *contrast], keywords=[]):
+            return Factor(factor.expr, read(column, quoted), True, _base(contrast))
+    expression = read(tree, quoted)
+    if not any(columns_of(expression)):
+        raise NotKnown
+    if expression[0] == "column":  # I(a) is a number, whatever a is
+        expression = ("*", ("number", 1.0), expression)
+    return Factor(factor.expr, expression)
+
+
+def _base(contrast: list[ast.expr]) -> Any:
+    """The base level that Treatment("b"), contr.treatment("b") or either with a keyword names."""
+    match contrast:
+        case []:
+            return None
+        case [ast.Call(func=function, args=args, keywords=keywords)] if _is_treatment(function):
+            given = [*args, *(k.value for k in keywords if k.arg in ("base", "reference"))]
+            match given:
+                case []:
+                    return None
+                case [ast.Constant(value=str() | int() | float() as value)]:
+                    return value
+        case [function] if _is_treatment(function):
+            return None
+    raise NotKnown
+
+
+def _is_treatment(tree: ast.expr) -> bool:
+    match tree:
+        case ast.Name(id="Treatment"):
+            return True
+        case ast.Attribute(value=ast.Name(id="contr"), attr="treatment"):
+            return True
+    return False
 
 
 def _response(formula: str, left: list) -> str:
-    names = [_term(formula, term) for term in left]
-    if len(names) != 1 or len(names[0]) != 1:
+    factors = [_term(formula, term) for term in left]
+    if len(factors) != 1 or len(factors[0]) != 1:
         said = " + ".join(map(str, left)) or "none"
         raise InputError(
             f"formula {formula!r} has the response {said}; one column is needed: 'y ~ a + b'"
         )
-    return names[0][0]
-
-
-def _check(formula: str, terms: Terms) -> None:
-    if not terms.terms:
-        raise InputError(f"formula {formula!r} has no right-hand side; name a column, or 1")
-    if any(terms.response in term for term in terms.terms):
-        raise InputError(f"formula {formula!r} has the response {terms.response!r} on both sides")
-    twice = [name for name in terms.names if terms.names.count(name) > 1]
-    if twice:
-        raise InputError(f"formula {formula!r} makes two columns {twice[0]!r}; rename one")
+    (response,) = factors[0]
+    if not response.plain or response.category:
+        raise InputError(
+            f"formula {formula!r} has the response {response.name}; a column is needed: add "
+            "it to the data first"
+        )
+    return response.name

@@ -4,8 +4,7 @@ Arrow's dataset scanner reads ahead with threads of its own while the caller com
 columns are checked before any is read: the scanner itself would yield nothing for a missing one.
 """
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset, fs
 
-from masgrad.data.columns import Columns, as_columns, check_columns, no_rows, not_numeric
-from masgrad.errors import InputError, MemoryWarning
+from masgrad.data.columns import check_columns, common_type, no_rows
+from masgrad.data.csv_files import place_in
+from masgrad.data.medium import Medium
+from masgrad.errors import InputError, MemoryWarning, say
 
 BATCH = 1 << 16
 """Rows of an Arrow batch: smaller ones cost the scanner more than they save."""
@@ -22,97 +23,113 @@ BATCH = 1 << 16
 LOCAL = fs.LocalFileSystem()
 
 # pre_buffer would hold the whole file; buffered streams took a quarter less time than whole chunks.
-FORMAT = dataset.ParquetFileFormat(
-    default_fragment_scan_options=dataset.ParquetFragmentScanOptions(
-        pre_buffer=False,
-        use_buffered_stream=True,
-        buffer_size=1 << 18,
-        page_checksum_verification=True,
-    )
+SCAN = dataset.ParquetFragmentScanOptions(
+    pre_buffer=False,
+    use_buffered_stream=True,
+    buffer_size=1 << 18,
+    page_checksum_verification=True,
 )
+FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN)
+
+TEXT = (pa.string(), pa.large_string())
+"""Read as it is stored, by codes, which took a third of the time of making strings of them."""
 
 
-class Parquet:
-    """Batches of columns from Parquet files of one set of columns."""
+class Parquet(Medium):
+    """Parquet files of one set of columns."""
 
-    def __init__(self, paths: list[Path], columns: tuple[str, ...], memory: int):
+    def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
+        self.paths, self.where = paths, str(paths[0])
         self.fragments = [FORMAT.make_fragment(str(path.absolute()), LOCAL) for path in paths]
         for path, fragment in zip(paths, self.fragments, strict=True):
-            _check_parquet(path, fragment, columns)
+            check_columns(str(path), columns, _schema(path, fragment).names)
         self.counts: list[int] = [fragment.metadata.num_rows for fragment in self.fragments]
         self.count = sum(self.counts)
         if not self.count:
             raise no_rows(paths)
-        self.schema = pa.schema([(name, self._type(name)) for name in columns])
+        self.types = {name: self._type(name) for name in columns}
         self._check_memory(memory)
+        self.texts = [name for name in columns if self._is_coded(name)]
+        if self.texts:
+            coded = _coded(self.texts)
+            self.fragments = [coded.make_fragment(f.path, LOCAL) for f in self.fragments]
 
     def _type(self, name: str) -> pa.DataType:
-        """The type that all files share, or float64, to which Arrow casts the others."""
+        """The type that all files share, or one to which Arrow casts the others."""
+        files = zip(self.paths, self.fragments, strict=True)
+        types = {str(path): f.physical_schema.field(name).type for path, f in files}
+        kind = common_type(name, types)
+        return pa.float64() if pa.types.is_decimal(kind) else kind
+
+    def _is_coded(self, name: str) -> bool:
+        """Whether all files have the column as text of one type."""
         types = {fragment.physical_schema.field(name).type for fragment in self.fragments}
-        plain = len(types) == 1 and not pa.types.is_decimal(next(iter(types)))
-        return types.pop() if plain else pa.float64()
+        return len(types) == 1 and self.types[name] in TEXT
+
+    def _read_as(self, name: str) -> pa.DataType:
+        kind = self.types[name]
+        return pa.dictionary(pa.int32(), kind) if name in self.texts else kind
 
     def _check_memory(self, memory: int) -> None:
         """Arrow decodes a row group whole, and the next one while its batches are read."""
         groups = [(g.num_rows, f.path) for f in self.fragments for g in f.row_groups]
         rows, path = max(groups)
-        fits = memory // (16 * len(self.schema))
+        fits = memory // (16 * len(self.types))
         if rows > fits:
-            warnings.warn(
+            say(
+                MemoryWarning,
                 f"{path} has a row group of {rows} rows, and reading two at a time takes more than "
                 f"memory={memory}; write it with row_group_size={fits} at most, or grant more",
-                MemoryWarning,
-                stacklevel=4,
             )
 
-    def batches(self, rng: np.random.Generator | None) -> Iterator[Columns]:
+    def batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([(name, self._read_as(name)) for name in columns])
         pieces = self.fragments if rng is None else self._row_groups(rng)
-        rows = dataset.FileSystemDataset(pieces, self.schema, FORMAT, LOCAL)
+        rows = dataset.FileSystemDataset(pieces, schema, FORMAT, LOCAL)
         scanner = rows.scanner(batch_size=BATCH, batch_readahead=1, fragment_readahead=1)
         try:
-            for batch in scanner.to_batches():
-                yield as_columns(batch)
+            yield from scanner.to_batches()
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{self._culprit()} cannot be read: {error}") from error
+            raise InputError(f"{self._culprit(schema)} cannot be read: {error}") from error
 
     def _row_groups(self, rng: np.random.Generator) -> list:
         groups = [(f, g.id) for f in self.fragments for g in f.row_groups]
         order = rng.permutation(len(groups))
         return [f.subset(row_group_ids=[g]) for f, g in (groups[i] for i in order)]
 
-    def _culprit(self) -> str:
+    def _culprit(self, schema: pa.Schema) -> str:
         """The first file that fails on its own: the scanner, which reads ahead, does not say."""
         for fragment in self.fragments:
             try:
-                for _ in fragment.scanner(schema=self.schema, batch_readahead=1).to_batches():
+                for _ in fragment.scanner(schema=schema, batch_readahead=1).to_batches():
                     pass
             except (pa.ArrowException, OSError):
                 return fragment.path
         return "one of the files"
 
+    def place(self, row: int) -> str:
+        return place_in(self.paths, self.counts, row)
 
-def _check_parquet(path: Path, fragment: Any, columns: tuple[str, ...]) -> None:
+
+def _coded(texts: list[str]) -> dataset.ParquetFileFormat:
+    """The format, with some columns of text read as dictionaries."""
+    options = dataset.ParquetReadOptions(dictionary_columns=texts)
+    return dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=SCAN)
+
+
+def _schema(path: Path, fragment: Any) -> pa.Schema:
     try:
-        schema = fragment.physical_schema
+        return fragment.physical_schema
     except (PermissionError, FileNotFoundError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
-    check_columns(str(path), columns, schema.names)
-    for name in columns:
-        kind = schema.field(name).type
-        if not (_is_plain(kind) or pa.types.is_decimal(kind)):
-            raise not_numeric(str(path), name, kind)
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def parquet_names(path: Path) -> list[str]:
     """All columns of a file."""
-    fragment = FORMAT.make_fragment(str(path.absolute()), LOCAL)
-    _check_parquet(path, fragment, ())
-    return fragment.physical_schema.names
+    return _schema(path, FORMAT.make_fragment(str(path.absolute()), LOCAL)).names

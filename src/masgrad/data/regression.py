@@ -31,6 +31,11 @@ def offset_of(rows: Rows) -> np.ndarray | None:
     return rows.offset if isinstance(rows, Regression) else None
 
 
+def with_design(rows: Rows, X: np.ndarray) -> Rows:
+    """The same rows with another X."""
+    return rows._replace(X=X) if isinstance(rows, Regression) else (X, rows[1])
+
+
 def mass(rows: Rows) -> float:
     """Observations that the rows stand for: the sum of their frequencies."""
     weight = weight_of(rows)

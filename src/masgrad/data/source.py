@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.data.regression import Regression
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
@@ -51,13 +52,30 @@ class Source(abc.ABC):
 
 
 class Arrays(Source):
-    """Rows in memory, or mapped into it: nothing is copied but the block at hand."""
+    """Rows in memory, or mapped into it: nothing is copied but the block at hand.
+
+    Args:
+        rows: a pytree of arrays.
+        names: of the columns of X.
+        block: rows of a block.
+        real: whether whole numbers become floats.
+        kept: which of the user's rows these are, where some were left out.
+    """
 
     def __init__(
-        self, rows: Rows, names: tuple[str, ...] = (), block: int = BLOCK, real: bool = True
+        self,
+        rows: Rows,
+        names: tuple[str, ...] = (),
+        block: int = BLOCK,
+        real: bool = True,
+        kept: np.ndarray | None = None,
     ):
         self.rows, self.names, self.block, self.real = rows, names, block, real
+        self.kept = kept
         self.count: int = count_rows(rows)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def place(self, row: int) -> str:
+        return f"row {row if self.kept is None else int(self.kept[row])}"
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         if rng is None:
@@ -115,7 +133,7 @@ class Stream(Source):
             )
         self.start, self.again, self.block = start, again, block
         self.check: Callable[[Rows], Rows] = lambda rows: rows
-        self.real = True
+        self.real, self.dropped = True, False
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return ahead(self._blocks())
@@ -128,7 +146,16 @@ class Stream(Source):
             except (InputError, InputTypeError) as error:
                 raise type(error)(f"block that begins at row {row}: {error}") from None
             yield from Arrays(rows, block=self.block, real=self.real).blocks()
-            row += count_rows(rows)
+            given = _length(block, rows)
+            row, self.dropped = row + given, self.dropped or given > count_rows(rows)
+
+    def place(self, row: int) -> str:
+        return f"row {row}" + " (rows of weight 0 not counted)" * self.dropped
+
+
+def _length(block: Any, rows: Rows) -> int:
+    """Rows of a block as it was given, with those of weight 0."""
+    return len(block[1]) if isinstance(rows, Regression) else count_rows(rows)
 
 
 def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:

@@ -1,31 +1,31 @@
-"""Files and data frames as blocks of (X, y): whatever their size, in bounded memory.
+"""Tables as blocks of (X, y): whatever their medium and size, in bounded memory.
 
 Columns arrive as views of Arrow's buffers, are cut to blocks and copied once, into the (p, n)
-buffer of a block. A missing value is NaN in its block. In a random order, row groups are permuted
+buffer of a block. A missing number is NaN in its block. In a random order, row groups are permuted
 and whole blocks pass through a shuffle buffer.
 """
 
-import glob
-import os
-from collections.abc import Generator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from pyarrow import dataset
 
 from masgrad.data.arrays import BLOCK
-from masgrad.data.columns import Columns, check_columns, cut, not_numeric, shuffle
-from masgrad.data.csv_files import Csv, csv_names
-from masgrad.data.formulas import Terms
-from masgrad.data.parquet import Parquet, parquet_names
-from masgrad.data.source import Arrays, Source
-from masgrad.errors import InputError, InputTypeError
+from masgrad.data.chunks import Chunks
+from masgrad.data.columns import length_of, shuffle
+from masgrad.data.csv_files import Csv
+from masgrad.data.frames import Memory, as_frame
+from masgrad.data.levels import lookup
+from masgrad.data.medium import Medium
+from masgrad.data.parquet import Parquet
+from masgrad.data.paths import column_names, expand, is_paths, kind
+from masgrad.data.scans import Scan
+from masgrad.data.source import Source, Stream
+from masgrad.data.terms import Columns, Terms
+from masgrad.data.weighing import Place, beside, weigh
+from masgrad.errors import InputError
 from masgrad.types import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "CSV"}
 
 MEMORY = 512 * 2**20
 """Bytes that reading may take, unless told otherwise."""
@@ -34,30 +34,92 @@ HELD = 1024
 """Blocks that a shuffle buffer holds at most."""
 
 
-class Files(Source):
-    """Parquet or CSV files, in the order of their sorted names.
+def open_table(
+    data: Any,
+    columns: Sequence[str],
+    memory: int = MEMORY,
+    extra: Mapping[str, np.ndarray] | None = None,
+) -> Medium:
+    """The medium of a table, its columns checked.
+
+    Args:
+        data: files, a dataset, a table in memory, or an iterator or `Stream` of such tables.
+        columns: the columns that are needed.
+        memory: bytes that reading may take.
+        extra: further columns of a table in memory.
+    """
+    if is_paths(data):
+        paths = expand(data)
+        return (Parquet if kind(paths[0]) == "Parquet" else Csv)(paths, columns, memory)
+    if isinstance(data, dataset.Dataset):
+        return Scan(data, columns, memory)
+    if isinstance(data, Stream):
+        return Chunks(data.start, data.again, columns)
+    if isinstance(data, Iterator):
+        return Chunks(lambda: data, False, columns)
+    return Memory(data, columns, extra)
+
+
+def names_of(data: Any) -> list[str]:
+    """Names that a "." in a formula stands for."""
+    if is_paths(data):
+        return column_names(expand(data)[0])
+    if isinstance(data, dataset.Dataset):
+        return data.schema.names
+    if isinstance(data, Stream | Iterator):
+        raise InputError("'.' in a formula needs a table, not an iterator; name the columns of X")
+    return [str(name) for name in as_frame(data).columns]
+
+
+class TableSource(Source):
+    """A table seen through the terms of a formula.
 
     Example:
-        >>> source = Files("part-*.parquet", parse("y ~ a + b"))  # doctest: +SKIP
-        >>> X, y = next(source.blocks())  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> from masgrad.data.formulas import parse
+        >>> from masgrad.data.learning import learn
+        >>> medium = open_table(pd.DataFrame({"y": [0.0, 1.0], "g": ["a", "b"]}), ("y", "g"))
+        >>> next(TableSource(medium, learn(parse("y ~ g"), medium)).blocks())[0]
+        array([[1., 0.],
+               [1., 1.]])
     """
 
-    ordered = True
-
-    def __init__(self, paths: Any, terms: Terms, memory: int = MEMORY, block: int = BLOCK):
-        self.paths, self.terms, self.names = expand(paths), terms, terms.names
+    def __init__(self, medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK):
+        self.medium, self.terms, self.names = medium, terms, terms.names
         self.memory, self.block = memory, block
-        medium = Parquet if kind(self.paths[0]) == "Parquet" else Csv
-        self.medium = medium(self.paths, terms.columns, memory)
-        self.count = self.medium.count
+        self.again, self.ordered = medium.again, medium.ordered
+        self.count = medium.count if terms.weight is None else None
+        self.lookups = {name: lookup(levels) for name, levels in terms.levels.items()}
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
-        blocks = (as_block(self.terms, c) for c in cut(self.medium.batches(rng), self.block))
-        return blocks if rng is None else shuffle(blocks, self._held(), rng)
+        blocks = self._blocks(rng)
+        if rng is None or not self.ordered:
+            return blocks
+        return shuffle(blocks, self._held(), rng)
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
         """From row groups in a random order, without filling a shuffle buffer."""
-        return (as_block(self.terms, c) for c in cut(self.medium.batches(rng), self.block))
+        return self._blocks(rng)
+
+    def _blocks(self, rng: np.random.Generator | None) -> Generator[Rows]:
+        row = 0
+        for columns in self._columns(rng):
+            try:
+                rows = as_block(self.terms, columns, lambda k, r=row: self.medium.place(r + k))
+            except InputError:
+                if rng is not None and self.again:  # only in order do rows have a place
+                    for _ in self._blocks(None):
+                        pass
+                raise
+            row += length_of(columns)
+            if rows is not None:
+                yield rows
+
+    def _columns(self, rng: np.random.Generator | None) -> Iterator[Columns]:
+        numbers = self.terms.numbers
+        if not numbers and not self.lookups:  # an intercept alone: any column tells the rows
+            numbers = tuple(self.medium.types)[:1]
+        return self.medium.blocks(rng, self.block, numbers, self.lookups)
 
     def _held(self) -> int:
         """Blocks of a shuffle buffer that takes an eighth of the memory."""
@@ -65,83 +127,44 @@ class Files(Source):
         return min(max(self.memory // 8 // size, 1), HELD)
 
     def place(self, row: int) -> str:
-        for path, count in zip(self.paths, self.medium.counts, strict=True):
-            if count is None or row < count:
-                return f"row {row} of {path}"
-            row -= count
-        return f"row {row} after {self.paths[-1]}"
+        """Rows of weight 0, which blocks leave out, are counted again."""
+        weight = self.terms.weight
+        if weight is None:
+            return self.medium.place(row)
+        if not self.again:
+            return f"{self.medium.place(row)} (rows of weight 0 not counted)"
+        start = 0
+        for columns in self.medium.blocks(None, self.block, (weight,), {}):
+            kept = np.flatnonzero(columns[weight])
+            if row < len(kept):
+                return self.medium.place(start + int(kept[row]))
+            row, start = row - len(kept), start + length_of(columns)
+        return self.medium.place(start + row)
 
 
-class Frame(Source):
-    """A pandas data frame; columns of NumPy's own types are not copied."""
-
-    def __init__(self, frame: "pd.DataFrame", terms: Terms, block: int = BLOCK):
-        self.terms, self.names, self.block = terms, terms.names, block
-        check_columns("the data frame", terms.columns, list(frame.columns))
-        if not len(frame):
-            raise InputError("the data frame has no rows; at least one observation is needed")
-        self.arrays = Arrays({name: _from_frame(frame, name) for name in terms.columns}, (), block)
-        self.count = len(frame)
-
-    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
-        return (as_block(self.terms, columns) for columns in self.arrays.blocks(rng))
-
-    def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
-        return self.blocks(rng)
-
-
-def _from_frame(frame: "pd.DataFrame", name: str) -> np.ndarray:
-    column = frame[name]
-    if column.dtype.kind not in "fiub":
-        raise not_numeric("the data frame", name, column.dtype)
-    if isinstance(column.dtype, np.dtype):
-        return column.to_numpy()
-    return column.to_numpy(np.float64, na_value=np.nan)
-
-
-def as_block(terms: Terms, columns: Columns) -> Rows:
-    """(X, y), or X if there is no response; y is a copy, since a view would keep a row group."""
+def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
+    """(X, y) and what else the rows carry; without a response (X, offset); None without rows."""
+    roles = (terms.weight, terms.offset, terms.exposure)
+    carried = (None if name is None else columns[name] for name in roles)
+    kept, weight, offset = weigh(carried, place, tuple(map(label, roles)))
+    if kept is not None:
+        if not len(kept):
+            return None
+        columns = {name: column[kept] for name, column in columns.items()}
     X = terms.matrix(columns)
-    return X if terms.response is None else (X, np.array(columns[terms.response], np.float64))
+    if terms.response is None:
+        return X, offset
+    # y is a copy, since a view would keep a row group
+    return beside(X, np.array(columns[terms.response], np.float64), weight, offset)
 
 
-def expand(data: Any) -> list[Path]:
-    """Existing files of one kind, sorted: from a path, a pattern, a directory or a list of them."""
-    listed = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else [data]
-    paths = sorted({path for item in listed for path in _expand(item)})
-    kinds = {kind(path) for path in paths}
-    if len(kinds) != 1:
-        said = " and ".join(sorted(kinds)) or "no file"
-        raise InputError(f"{data!r:.80} names {said}; files of one kind are needed")
-    return paths
+def given(role: str) -> str:
+    """The column of weights, offset or exposure that were given as an array."""
+    return f"\0{role} given"
 
 
-def _expand(item: Any) -> list[Path]:
-    if not isinstance(item, str | os.PathLike):
-        raise InputTypeError(f"a path or a pattern is needed, got {item!r:.80}")
-    path = Path(item)
-    if path.is_dir():
-        return [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]
-    if path.exists():
-        return [path]
-    matches = [match for match in glob.glob(str(item), recursive=True) if os.path.exists(match)]
-    if not matches:
-        raise FileNotFoundError(f"{item}: no such file, and no file that matches it")
-    return [path for match in matches for path in _expand(match)]
-
-
-def _is_table(name: str) -> bool:
-    """Whether a file of a directory is meant: writers begin names of passing files with . or _."""
-    return name.lower().endswith(tuple(SUFFIXES)) and not name.startswith((".", "_"))
-
-
-def kind(path: Path) -> str:
-    for suffix, name in SUFFIXES.items():
-        if path.name.lower().endswith(suffix):
-            return name
-    raise InputError(f"{path}: a file that ends in {', '.join(SUFFIXES)} is needed")
-
-
-def column_names(path: Path) -> list[str]:
-    """All columns of a file: what "." of a formula stands for, besides the response."""
-    return csv_names(path) if kind(path) == "CSV" else parquet_names(path)
+def label(name: str | None) -> str:
+    """How a message names such a column."""
+    if name is None:
+        return ""
+    return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masgrad.data.formulas import Terms
+from masgrad.data.regression import offset_of
 from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
 from masgrad.fitting.bootstrap import chain_covariance
 from masgrad.fitting.correcting import Corrected
@@ -90,6 +91,7 @@ def assemble(
         kind=kind(problem.model),
         notes=(*notes, *_notes(problem, options, local)),
         diagnostics=found,
+        shifted=offset_of(sample.rows) is not None,
     )
 
 

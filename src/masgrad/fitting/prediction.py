@@ -16,9 +16,11 @@ import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_number
+from masgrad.data.tabled import predictors
+from masgrad.data.weighing import as_vector
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.simultaneous import reference
-from masgrad.fitting.sources import designs
+from masgrad.fitting.sources import matrices
 from masgrad.models.glm import GLM
 from masgrad.models.network import ReluNetwork
 from masgrad.types import Array
@@ -38,9 +40,11 @@ class Response(NamedTuple):
     highest: float = np.inf
 
 
-def predict(result: "Result", data: Any, interval: float | None, which: str) -> Any:
+def predict(
+    result: "Result", data: Any, interval: float | None, which: str, offset: Any, exposure: Any
+) -> Any:
     """Means (N,), or a data frame with intervals."""
-    parts = list(predicted_blocks(result, data, interval, which))
+    parts = list(predicted_blocks(result, data, interval, which, offset, exposure))
     if interval is None:
         return np.concatenate([part["mean"] for part in parts])
     columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
@@ -48,7 +52,12 @@ def predict(result: "Result", data: Any, interval: float | None, which: str) -> 
 
 
 def predicted_blocks(
-    result: "Result", data: Any, interval: float | None = None, which: str = "mean"
+    result: "Result",
+    data: Any,
+    interval: float | None = None,
+    which: str = "mean",
+    offset: Any = None,
+    exposure: Any = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Predictions block by block: a column "mean", and with an interval the other COLUMNS."""
     if interval is not None and not 0 < as_number("interval", interval) < 1:
@@ -58,9 +67,9 @@ def predicted_blocks(
     if isinstance(data, tuple):
         raise InputTypeError("predict takes X alone, not (X, y)")
     response = _response(result) if which == "mean" else Response(lambda t: t)
-    for X, offset in _rows(result, data):
+    for X, known in _rows(result, data, offset, exposure):
         t, J = _predictor(result, X, interval is not None)
-        t = t if offset is None else t + offset
+        t = t if known is None else t + known
         if J is None or interval is None:
             yield {"mean": np.asarray(response.mean(t))}
         else:
@@ -68,39 +77,59 @@ def predicted_blocks(
             yield _with_interval(response, t, _errors(result, J), c)
 
 
-def _rows(result: "Result", data: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+def _rows(
+    result: "Result", data: Any, offset: Any, exposure: Any
+) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     """(X, offset or None) of every block: the one door for rows that are predicted."""
+    check_offset(result, offset, exposure)
     if isinstance(result.model, GLM) and result.terms is not None:
-        return ((X, None) for X in designs(result.terms, data))
-    X = _matrix(result, data) if isinstance(result.model, GLM) else np.asarray(data, np.float64)
-    starts = range(0, max(len(X), 1), BLOCK)
-    return ((np.asarray(X[s : s + BLOCK], np.float64), None) for s in starts)
+        return predictors(result.terms, data, offset, exposure)
+    known = _known(offset, exposure, data)
+    return _beside(_matrices(result, data), known)
 
 
-def _matrix(result: "Result", data: Any) -> np.ndarray:
-    """The rows X (N, p) of an array or a data frame; other types than float64 wait in blocks."""
-    if result.names and isinstance(data, pd.DataFrame):
-        missing = [name for name in result.names if name not in data.columns]
-        if missing:
-            raise InputError(f"the data frame has no column {missing[0]!r}")
-        data = data[list(result.names)].to_numpy()
-    X = np.asarray(data)
-    if X.dtype.kind not in "fiub":
-        X = _as_floats(X)
-    X = X.reshape(len(X), -1) if X.ndim > 2 else X
+def check_offset(result: "Result", offset: Any, exposure: Any) -> None:
+    """New rows of a fit that had an offset have one too: a column of the table, or an array."""
+    terms = result.terms
+    columns = terms is not None and (terms.offset is not None or terms.exposure is not None)
+    if result.shifted and not columns and offset is None and exposure is None:
+        raise InputError(
+            "the fit had an offset or an exposure that was no column of a table: give that of "
+            "these rows too, offset=..."
+        )
+
+
+def _matrices(result: "Result", data: Any) -> Iterator[np.ndarray]:
+    if not isinstance(result.model, GLM):
+        X = np.asarray(data, np.float64)
+        return (X[s : s + BLOCK] for s in range(0, max(len(X), 1), BLOCK))
+    return (_checked(result, X) for X in matrices(data, result.names))
+
+
+def _checked(result: "Result", X: np.ndarray) -> np.ndarray:
     if X.ndim != 2 or X.shape[1] != len(result.theta):
         raise InputError(f"X has shape {X.shape}; (N, {len(result.theta)}) is needed")
     return X
 
 
-def _as_floats(X: np.ndarray) -> np.ndarray:
-    try:
-        return X.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(
-            f"X holds {X.ravel()[0] if X.size else X.dtype!r:.60}; numbers are needed: this result "
-            "was fitted from arrays, without a formula, and predicts for rows X"
-        ) from None
+def _known(offset: Any, exposure: Any, data: Any) -> np.ndarray | None:
+    """The known part of the predictors of rows in memory."""
+    rows = data.shape[0] if hasattr(data, "shape") else len(data)
+    parts = {"offset": offset, "exposure": exposure}
+    given = {k: as_vector(k, v, rows) for k, v in parts.items() if v is not None}
+    if not given:
+        return None
+    shift = given.get("offset", 0.0)
+    return shift + np.log(given["exposure"]) if "exposure" in given else np.asarray(shift)
+
+
+def _beside(
+    blocks: Iterator[np.ndarray], known: np.ndarray | None
+) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    row = 0
+    for X in blocks:
+        yield X, None if known is None else known[row : row + len(X)]
+        row += len(X)
 
 
 def _predictor(

@@ -19,7 +19,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import Regression, mass, weight_of
+from masgrad.data.regression import mass, weight_of, with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
@@ -205,10 +205,7 @@ class Problem:
         return phi if self.frame.far else self.frame.theta(phi)
 
     def _framed(self, rows: Rows) -> Rows:
-        if not self.frame.far:
-            return rows
-        X = self.frame.design(rows[0])
-        return rows._replace(X=X) if isinstance(rows, Regression) else (X, rows[1])
+        return with_design(rows, self.frame.design(rows[0])) if self.frame.far else rows
 
     def _finish(self, sums: RowSums) -> RowSums:
         return sums if self.frame.far else self.frame.sums(sums)

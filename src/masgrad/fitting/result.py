@@ -61,6 +61,7 @@ class Result:
     notes: tuple[str, ...] = field(default=())
     diagnostics: Diagnostics = field(default=Diagnostics())
     penalized: np.ndarray | None = None
+    shifted: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -207,7 +208,15 @@ class Result:
         return contrasts.region(self, R, level)
 
     @float64
-    def predict(self, data: Any, interval: float | None = None, which: str = "mean") -> Any:
+    def predict(
+        self,
+        data: Any,
+        interval: float | None = None,
+        which: str = "mean",
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Any:
         """The mean response, (N,); with an interval a data frame: mean, se, lower, upper.
 
         The interval is for the mean, by the delta method: that of the linear predictor is mapped
@@ -218,8 +227,10 @@ class Result:
             data: rows X (N, p); a table or files where there was a formula, read in blocks.
             interval: its level, such as 0.95.
             which: "mean", or "linear" for the linear predictor.
+            offset: of these rows; columns that the fit named are taken from the table.
+            exposure: likewise.
         """
-        return prediction.predict(self, data, interval, which)
+        return prediction.predict(self, data, interval, which, offset, exposure)
 
     def update(self, data: Any, **options: Any) -> "Result":
         """The estimate and intervals for the old rows and these new ones together."""

@@ -1,19 +1,23 @@
 """What `fit` was given, as a source of rows: arrays, tables, files, streams, simulators."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_regression
-from masgrad.data.formulas import Terms, parse
+from masgrad.data.frames import is_frame, numbers_of
+from masgrad.data.paths import is_paths
 from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
-from masgrad.data.tables import MEMORY, Files, Frame, column_names, expand
-from masgrad.errors import InputError, InputTypeError
+from masgrad.data.sparse import SparseRows, is_sparse
+from masgrad.data.tabled import learn_table
+from masgrad.data.tabled import predictors as predictors
+from masgrad.data.tabled import table_source as table_source
+from masgrad.data.terms import Terms
+from masgrad.data.weighing import ROLES, as_vector, beside, only, weigh
+from masgrad.errors import InputError
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.models.trace import TraceRegression
@@ -28,28 +32,60 @@ def as_source(
     formula: str | None,
     memory: int,
     block: int = BLOCK,
-    weights=None,
-    offset=None,
-    exposure=None,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
 ) -> tuple[Source, Terms | None]:
-    """A source, and the formula's terms where there is one."""
-    if formula is not None or isinstance(data, str | Path) or _paths(data):
-        return _table(data, formula, memory, block)
+    """A source, and the formula's terms where there is one.
+
+    Args:
+        model: what is fitted.
+        data: arrays, a table, files, a stream or an iterator.
+        formula: for tables and files.
+        memory: bytes that reading may take.
+        block: rows of a block.
+        weights: frequencies of the rows: an array, or the name of a table's column.
+        offset: known part of the linear predictor, likewise.
+        exposure: its logarithm is added to the offset, likewise.
+    """
+    roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
+    carried = [role for role, value in roles.items() if value is not None]
+    if formula is not None or is_paths(data):
+        if formula is None:
+            raise InputError(
+                f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
+            )
+        return learn_table(data, formula, memory, block, roles)
+    if carried and not isinstance(model, GLM):
+        raise InputError(f"{carried[0]} needs a regression; {type(model).__name__} takes none")
     if isinstance(data, Simulator):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")
-    if isinstance(data, Source):
-        if isinstance(data, Stream):
-            data = Stream(data.start, data.again, block)
-            data.check, data.real = _checker(model), isinstance(model, GLM)
-        return data, None
-    if isinstance(data, Iterator):
-        once = Stream(lambda: data, again=False, block=block)
-        once.check, once.real = _checker(model), isinstance(model, GLM)
-        return once, None
+    if isinstance(data, Source | Iterator):
+        if carried:
+            raise InputError(
+                f"{carried[0]} goes with each block of a stream; yield (X, y, weights, offset), "
+                "where either may be None"
+            )
+        return _stream(model, data, block), None
     if isinstance(model, GLM) and not hasattr(data, "optimum"):
-        rows, names = _regression(model, data)
-        return Arrays(rows, names, block), None
+        return _arrays(model, data, block, roles), None
     return Arrays(model.rows(data), (), block, real=False), None
+
+
+def matrices(data: Any, names: Sequence[str] = (), block: int = BLOCK) -> Iterator[np.ndarray]:
+    """X without a response, block by block: an array, a sparse matrix, or these columns of a table.
+
+    Args:
+        data: X.
+        names: of its columns, where the fitted data had some.
+        block: rows of a block.
+    """
+    if is_sparse(data):
+        X = SparseRows(data)
+    else:
+        X = numbers_of(data, names)[0] if is_frame(data) else np.asarray(data, np.float64)
+    return (X[start : start + block] for start in range(0, len(X), block))
 
 
 def as_bytes(memory: str | int) -> int:
@@ -68,84 +104,86 @@ def as_bytes(memory: str | int) -> int:
     return int(memory)
 
 
-def _paths(data: Any) -> bool:
-    return isinstance(data, list) and bool(data) and all(isinstance(d, str | Path) for d in data)
+def _stream(model: Model, data: Any, block: int) -> Source:
+    if isinstance(data, Source) and not isinstance(data, Stream):
+        return data
+    if isinstance(data, Stream):
+        stream = Stream(data.start, data.again, block)
+    else:
+        stream = Stream(lambda: data, again=False, block=block)
+    stream.check, stream.real = _checker(model), isinstance(model, GLM)
+    return stream
 
 
-def _table(data: Any, formula: str | None, memory: int, block: int) -> tuple[Source, Terms]:
-    if formula is None:
-        raise InputError(
-            f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
-        )
-    terms = parse(formula, _columns(data) if "." in formula else None)
-    return table_source(data, terms, memory, block), terms
+def _arrays(model: GLM, data: Any, block: int, roles: dict[str, Any]) -> Arrays:
+    rows, names, kept = _regression(model, data, roles)
+    if not len(rows[1]):
+        raise InputError("every weight is 0; at least one row of positive weight is needed")
+    return Arrays(rows, names, block, kept=kept)
 
 
-def table_source(data: Any, terms: Terms, memory: int, block: int = BLOCK) -> Source:
-    """A data frame or files, seen through the terms of a formula."""
-    if isinstance(data, pd.DataFrame):
-        return Frame(data, terms, block=block)
-    if isinstance(data, str | Path) or _paths(data):
-        return Files(data, terms, memory, block=block)
-    raise InputTypeError(
-        f"a formula needs a pandas DataFrame or files (Parquet, CSV), got {type(data).__name__}"
-    )
-
-
-def designs(terms: Terms, data: Any) -> Iterator[np.ndarray]:
-    """X of a table block by block; no response is needed."""
-    return table_source(data, replace(terms, response=None), MEMORY).blocks()
-
-
-def _columns(data: Any) -> list[str]:
-    """Names that a "." in a formula stands for."""
-    if isinstance(data, pd.DataFrame):
-        return [str(name) for name in data.columns]
-    return column_names(expand(data)[0])
-
-
-def _regression(model: GLM, data: Any) -> tuple[Rows, tuple[str, ...]]:
+def _regression(
+    model: GLM, data: Any, roles: dict[str, Any]
+) -> tuple[Rows, tuple[str, ...], np.ndarray | None]:
+    """Rows of a regression, names of X, and which rows were kept if some have weight 0."""
     names: tuple[str, ...] = ()
-    if isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], pd.DataFrame):
-        names = tuple(map(str, data[0].columns))
-        if isinstance(data[1], pd.Series) and not data[1].index.equals(data[0].index):
-            raise InputError("X and y have different indexes; align them: y.loc[X.index]")
-        data = _numbers(data[0]), data[1]
-    X, y = as_regression(data, finite=False)
-    if isinstance(model, TraceRegression):
-        X = model.design(model.rows((X, y)))
+    index = None
+    if isinstance(data, tuple | list) and len(data) == 2:
+        index = data[1].index if isinstance(data[1], pd.Series) else None
+        if is_frame(data[0]):
+            rows = getattr(data[0], "index", None)
+            if index is not None and rows is not None and not index.equals(rows):
+                raise InputError("X and y have different indexes; align them: y.loc[X.index]")
+            X, names = numbers_of(data[0])
+            data, index = (X, data[1]), rows if index is None else index
+    X, y = _pair(model, data)
     if X.ndim != 2:
         raise InputError(
             f"X has shape {X.shape}; a matrix with a row an observation is needed: X[:, None]?"
         )
-    return (X, y), names
+    kept, weight, known = weigh(
+        None if value is None else as_vector(role, value, len(y), index)
+        for role, value in roles.items()
+    )
+    X = X.only(kept) if isinstance(X, SparseRows) and kept is not None else only(X, kept)
+    return beside(X, only(y, kept), weight, known), names, kept
 
 
-def _numbers(frame: pd.DataFrame) -> np.ndarray:
-    names = list(frame.columns)
-    twice = sorted({str(n) for n in names if names.count(n) > 1})
-    if twice:
-        raise InputError(f"X has two columns named {twice[0]!r}; rename one")
-    for name in names:
-        if not pd.api.types.is_numeric_dtype(frame[name]):
-            raise InputTypeError(
-                f"column {name!r} is not numeric ({frame[name].dtype}); encode or drop it"
-            )
-    return frame.to_numpy(np.float64, na_value=np.nan)
+def _pair(model: GLM, data: Any) -> tuple[Any, np.ndarray]:
+    if isinstance(data, tuple | list) and len(data) == 2 and is_sparse(data[0]):
+        X = SparseRows(data[0])
+        return X, as_regression((np.broadcast_to(0.0, (len(X), 1)), data[1]), finite=False)[1]
+    X, y = as_regression(data, finite=False)
+    return (model.design(model.rows((X, y))), y) if isinstance(model, TraceRegression) else (X, y)
 
 
 def _checker(model: Model) -> Callable[[Rows], Rows]:
     """What each block of a stream must be; a regression's columns must not change in number."""
     if not isinstance(model, GLM):
         return model.rows
-    first: tuple[int, ...] = ()
+    first: tuple[Any, ...] = ()
 
     def check(block: Rows) -> Rows:
         nonlocal first
-        rows, _ = _regression(model, block)
-        first = first or rows[0].shape[1:]
-        if rows[0].shape[1:] != first:
-            raise InputError(f"X has shape {rows[0].shape}; the first block had {first} a row")
+        rows, _, _ = _regression(model, *_carried(block))
+        shape = rows[0].shape[1:]
+        first = first or (shape, _parts(rows))
+        if shape != first[0]:
+            raise InputError(f"X has shape {rows[0].shape}; the first block had {first[0]} a row")
+        if _parts(rows) != first[1]:
+            raise InputError("every block carries weights, or none does; offsets likewise")
         return rows
 
     return check
+
+
+def _carried(block: Any) -> tuple[Any, dict[str, Any]]:
+    """A block's (X, y), and what follows them: weights, then offset."""
+    if not isinstance(block, tuple | list) or len(block) not in (3, 4):
+        return block, dict.fromkeys(ROLES)
+    more = [*block[2:], None, None]
+    return tuple(block[:2]), dict(zip(ROLES, (more[0], more[1], None), strict=True))
+
+
+def _parts(rows: Rows) -> tuple[bool, ...]:
+    return tuple(part is not None for part in rows[2:])

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.options import options_of
 from masgrad.fitting.penalised import PENALISED
 from masgrad.fitting.pipeline import fit_source
+from masgrad.fitting.prediction import check_offset
 from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source, table_source
 from masgrad.models.glm import GLM
@@ -23,7 +25,14 @@ from masgrad.precision import float64
 
 
 @float64
-def update(result: Result, data: Any, **options: Any) -> Result:
+def update(
+    result: Result,
+    data: Any,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    **options: Any,
+) -> Result:
     """The estimate and intervals for old and new rows together."""
     model = result.model
     if model is None:
@@ -50,10 +59,12 @@ def update(result: Result, data: Any, **options: Any) -> Result:
         raise InputError(
             "update keeps no old rows, which HC3 and chains need; use 'robust' or 'HC1'"
         )
+    roles = {"weights": weights, "offset": offset, "exposure": exposure}
     if result.terms is not None:
-        source = table_source(data, result.terms, chosen.memory, chosen.block)
+        source = table_source(data, result.terms, chosen.memory, chosen.block, **roles)
     else:
-        source, _ = as_source(model, data, None, chosen.memory, chosen.block)
+        source, _ = as_source(model, data, None, chosen.memory, chosen.block, **roles)
+    check_offset(result, offset, exposure)
     _check_columns(result, source)
     new = fit_source(model, source, result.terms, chosen, result.frame, result.local)
     old = result.how.remainder * np.sqrt(result.nobs / new.nobs)
@@ -64,12 +75,13 @@ def _check_columns(result: Result, source: Source) -> None:
     """New rows have the columns of the old ones, in their order."""
     if not isinstance(source, Arrays) or not isinstance(result.model, GLM):
         return
-    X, y = source.rows
+    X = source.rows[0]
     if X.shape[1] != len(result.theta):
         raise InputError(f"X has shape {X.shape}; the old rows had {len(result.theta)} columns")
     if result.names and source.names:
         missing = [name for name in result.names if name not in source.names]
         if missing:
             raise InputError(f"X has no column {missing[0]!r}, which the old rows had")
-        source.rows = X[:, [source.names.index(name) for name in result.names]], y
+        X = X[:, [source.names.index(name) for name in result.names]]
+        source.rows = with_design(source.rows, X)
         source.names = result.names

@@ -1,0 +1,99 @@
+"""An iterator of data frames, such as `pd.read_csv(path, chunksize=...)`, as one table.
+
+Types are those of the first frame. Categories must be declared by its types: levels that the first
+frame happens to hold need not be all, and the others cannot be looked at beforehand.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from masgrad.data.columns import kind_of
+from masgrad.data.frames import Memory
+from masgrad.data.levels import Found, Lookup, check_levels
+from masgrad.data.medium import Medium
+from masgrad.data.terms import Columns
+from masgrad.errors import InputError, InputTypeError
+
+
+class Chunks(Medium):
+    """Data frames one after another.
+
+    Args:
+        start: a function that starts the iterator.
+        again: whether it may be called a second time.
+        columns: the columns that are needed.
+    """
+
+    where = "the first data frame"
+
+    def __init__(self, start: Callable[[], Iterator[Any]], again: bool, columns: Sequence[str]):
+        self.start, self.again, self.needed = start, again, columns
+        frames = iter(start())
+        first = next(frames, None)
+        if first is None:
+            raise InputError("the iterator holds no data frame; at least one is needed")
+        self.first = Memory(first, columns)
+        self.types = self.first.types
+        self.rest = None if again else chain([first], frames)
+        self.weight: str | None = None
+
+    def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
+        """Every declared level, as if row 0 had it."""
+        self.weight = weight
+        for name in names:
+            if self.declared(name) is None:
+                raise InputError(
+                    f"column {name!r} is a category, and an iterator of data frames cannot be "
+                    "searched for its levels; declare them: "
+                    f"frame[{name!r}].astype(pd.CategoricalDtype([...])), or give files"
+                )
+        levels = {name: self.declared(name) or () for name in names}
+        return {n: Found(dict.fromkeys(held, 0), rows=2 * len(held)) for n, held in levels.items()}
+
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
+        """Not beforehand: each frame is checked when it is read."""
+        self.weight = weight
+
+    def declared(self, name: str) -> Sequence[Any] | None:
+        return self.first.declared(name)
+
+    def frames(self) -> Iterator[tuple[int, Memory]]:
+        """Each frame, and the row at which it begins."""
+        row = 0
+        for frame in self.start() if self.rest is None else self.rest:
+            chunk = Memory(frame, self.needed)
+            self._check_types(chunk, row)
+            yield row, chunk
+            row += chunk.count or 0
+
+    def _check_types(self, chunk: Memory, row: int) -> None:
+        for name, kind in chunk.types.items():
+            here, first = kind_of(kind), kind_of(self.types[name])
+            if here != first:
+                raise InputTypeError(
+                    f"column {name!r} is {first} in the first data frame and {here} in the one "
+                    f"that begins at row {row}; convert it to one type"
+                )
+
+    def batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        for _, chunk in self.frames():
+            yield from chunk.batches(None, columns)
+
+    def blocks(
+        self,
+        rng: np.random.Generator | None,
+        size: int,
+        numbers: Sequence[str],
+        lookups: Mapping[str, Lookup],
+    ) -> Iterator[Columns]:
+        levels = {name: tuple(lookup) for name, lookup in lookups.items()}
+        for row, chunk in self.frames():
+            found = chunk.find(tuple(lookups), self.weight)
+            check_levels(found, levels, lambda k, r=row: f"row {r + k}")
+            yield from chunk.blocks(None, size, numbers, lookups)

@@ -1,0 +1,189 @@
+"""Tables in memory: pandas itself, and whatever else narwhals understands, through Arrow.
+
+Columns of numbers become NumPy arrays without a copy where they have no nulls; columns of
+categories become codes once, four bytes a row.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from masgrad.data.columns import as_numpy, check_columns, is_number, not_numeric
+from masgrad.data.levels import Lookup, encode
+from masgrad.data.medium import Medium
+from masgrad.data.source import Arrays
+from masgrad.data.terms import Columns, codes_of
+from masgrad.errors import InputError, InputTypeError
+
+KINDS = (
+    "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
+    "Parquet or CSV files)"
+)
+
+
+class Memory(Medium):
+    """A table in memory.
+
+    Args:
+        data: the table.
+        columns: the columns that are needed.
+        extra: further columns, given as arrays.
+    """
+
+    ordered = False
+    where = "the data frame"
+
+    def __init__(
+        self, data: Any, columns: Sequence[str], extra: Mapping[str, np.ndarray] | None = None
+    ):
+        frame = as_frame(data)
+        check_columns(self.where, columns, list(frame.columns))
+        self.count = len(frame)
+        if not self.count:
+            raise InputError(f"{self.where} has no rows; at least one observation is needed")
+        self.held: dict[str, pa.Array | np.ndarray] = dict(extra or {})
+        self.types = {name: pa.from_numpy_dtype(a.dtype) for name, a in self.held.items()}
+        self.orders: dict[str, Sequence[Any] | None] = {}
+        for name in columns:
+            read = _from_pandas if isinstance(frame, pd.DataFrame) else _from_narwhals
+            self.held[name], self.types[name], self.orders[name] = read(frame, name)
+
+    def batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        arrays = [pa.array(self.held[name]) for name in columns]
+        yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+    def blocks(
+        self,
+        rng: np.random.Generator | None,
+        size: int,
+        numbers: Sequence[str],
+        lookups: Mapping[str, Lookup],
+    ) -> Iterator[Columns]:
+        for name, lookup in lookups.items():
+            if codes_of(name) not in self.held:
+                self.held[codes_of(name)] = encode(pa.array(self.held[name]), lookup)
+        columns = {name: self.held[name] for name in (*numbers, *map(codes_of, lookups))}
+        return Arrays(columns, (), size, real=False).blocks(rng)
+
+    def declared(self, name: str) -> Sequence[Any] | None:
+        return self.orders[name]
+
+
+def as_frame(data: Any) -> Any:
+    """A pandas data frame, or narwhals' view of another eager one."""
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, Mapping):
+        return _from_mapping(data)
+    import narwhals as nw
+
+    data = pa.table(data) if isinstance(data, pa.RecordBatch) else data
+    try:
+        return nw.from_native(data, eager_only=True)
+    except TypeError:
+        lazy = hasattr(data, "collect")
+        said = "; collect() it first, or write it to Parquet and give the path" if lazy else ""
+        raise InputTypeError(f"{KINDS} is needed, got {type(data).__name__}{said}") from None
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a table with named columns (a dictionary is not asked)."""
+    if isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch):
+        return True
+    if not hasattr(type(data), "columns"):
+        return False
+    import narwhals as nw
+
+    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
+
+
+def _from_mapping(data: Mapping) -> pd.DataFrame:
+    try:
+        return pd.DataFrame(dict(data), copy=False)
+    except ValueError as error:
+        raise InputError(f"the columns do not make a table: {error}") from None
+
+
+def _from_pandas(frame: pd.DataFrame, name: str) -> tuple:
+    column: Any = frame[name]
+    if column.dtype == object:
+        column = _from_objects(column, name)
+    kind, declared = column.dtype, None
+    if kind.kind in "fiub" and not isinstance(kind, pd.CategoricalDtype):
+        plain = isinstance(kind, np.dtype)
+        values = column.to_numpy() if plain else column.to_numpy(np.float64, na_value=np.nan)
+        numpy_kind = kind if plain else np.dtype({"b": "bool", "f": "f8"}.get(kind.kind, "i8"))
+        return values, pa.from_numpy_dtype(numpy_kind), None
+    if isinstance(kind, pd.CategoricalDtype):
+        declared = kind.categories.tolist()
+    try:
+        values = pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise not_numeric(Memory.where, name, kind) from None
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return values, values.type, declared
+
+
+def _from_objects(column: pd.Series, name: str) -> pd.Series:
+    """Objects that are all text, or all numbers."""
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind in ("string", "empty"):
+        return column
+    numbers = pd.Series(pd.to_numeric(column, errors="coerce"))
+    text = np.array([isinstance(value, str) for value in column])
+    wrong = (numbers.isna() & column.notna()).to_numpy() | text
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputTypeError(
+            f"{Memory.where}: column {name!r} mixes values: {column.iloc[row]!r:.40} at row {row} "
+            "is not a number; convert the column to numbers, or all of it to text"
+        )
+    return numbers.astype(np.float64)
+
+
+def _from_narwhals(frame: Any, name: str) -> tuple:
+    import narwhals as nw
+
+    series = frame[name]
+    values = series.to_arrow()
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if is_number(values.type):
+        return as_numpy(values), values.type, None
+    if isinstance(series.dtype, nw.Enum):
+        return values, values.type, list(series.dtype.categories)
+    arrow = frame.implementation.is_pyarrow() and pa.types.is_dictionary(values.type)
+    return values, values.type, values.dictionary.to_pylist() if arrow else None
+
+
+def numbers_of(data: Any, names: Sequence[str] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
+    """A table that is X itself: its numbers, and the names of its columns; of some, if named."""
+    frame = as_frame(data)
+    present = list(frame.columns)
+    chosen = list(names) or present
+    check_columns("X", chosen, present)
+    if isinstance(frame, pd.DataFrame):
+        for name in chosen:
+            if not pd.api.types.is_numeric_dtype(frame[name]):
+                raise _encode_it(name, frame[name].dtype)
+        X = (frame[chosen] if names else frame).to_numpy(np.float64, na_value=np.nan)
+    else:
+        X = np.column_stack([_number(frame, name) for name in chosen])
+    return X, tuple(map(str, chosen))
+
+
+def _number(frame: Any, name: str) -> np.ndarray:
+    values, kind, _ = _from_narwhals(frame, name)
+    if not is_number(kind):
+        raise _encode_it(name, kind)
+    return values
+
+
+def _encode_it(name: Any, kind: Any) -> InputTypeError:
+    return InputTypeError(
+        f"column {name!r} is not numeric ({kind}); encode or drop it, or use a formula"
+    )

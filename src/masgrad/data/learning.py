@@ -1,0 +1,124 @@
+"""From a formula to terms: types and levels are learned from a table, once."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from masgrad.data.coding import full_rank
+from masgrad.data.columns import is_number, is_text, not_numeric
+from masgrad.data.formulas import Factor, Formula
+from masgrad.data.levels import Found, check_missing, check_text, order
+from masgrad.data.medium import Medium
+from masgrad.data.standardise import settle
+from masgrad.data.terms import Category, Number, Terms
+from masgrad.errors import InputError, InputTypeError
+
+
+def learn(
+    formula: Formula,
+    medium: Medium,
+    weight: str | None = None,
+    offset: str | None = None,
+    exposure: str | None = None,
+) -> Terms:
+    """The terms of a formula for the columns of this table.
+
+    Args:
+        formula: what `parse` made of it.
+        medium: the table; its columns of categories are read once.
+        weight: the column of frequencies: rows of weight 0 are not looked at.
+        offset: the column of offsets.
+        exposure: the column of exposures.
+    """
+    categories = {n: f for n, f in formula.factors.items() if _is_category(f, medium)}
+    numbers = {
+        n: Number(n, f.expression) for n, f in formula.factors.items() if n not in categories
+    }
+    names = [tuple(factor.name for factor in term) for term in formula.terms]
+    products = tuple(full_rank(names, set(categories)))
+    terms = Terms(formula.response, numbers, products, weight, offset, exposure)
+    check_types(terms, medium)
+    known = _settled(numbers, medium, weight) | _learned(formula, categories, medium, weight)
+    terms = replace(terms, factors=known)
+    _check_names(formula, terms)
+    return terms
+
+
+def _settled(numbers: dict[str, Number], medium: Medium, weight: str | None) -> dict[str, Any]:
+    settled = settle([number.expression for number in numbers.values()], medium, weight)
+    return {name: Number(name, e) for name, e in zip(numbers, settled, strict=True)}
+
+
+def _learned(
+    formula: Formula, categories: dict[str, Factor], medium: Medium, weight: str | None
+) -> dict[str, Any]:
+    columns = tuple(dict.fromkeys(factor.expression[1] for factor in categories.values()))
+    found = medium.find(columns, weight)
+    check_missing(found, medium.place)
+    _check_text(categories.values(), found, medium)
+    levels = {name: _levels(name, found[name], medium) for name in columns}
+    return {n: _category(formula, f, levels[f.expression[1]]) for n, f in categories.items()}
+
+
+def check_types(terms: Terms, medium: Medium) -> None:
+    """Columns that are used as numbers are numbers."""
+    for name in terms.numbers:
+        kind = medium.types[name]
+        if is_number(kind):
+            continue
+        if name == terms.response:
+            raise InputTypeError(
+                f"{medium.where}: the response {name!r} is not numeric ({kind}); numbers are "
+                "needed, for two classes 0 and 1"
+            )
+        raise not_numeric(medium.where, name, kind)
+
+
+def check_table(terms: Terms, medium: Medium) -> None:
+    """A table that was not learned from has the types and levels of the one that was."""
+    check_types(terms, medium)
+    medium.check(terms.levels, terms.weight)
+
+
+def _is_category(factor: Factor, medium: Medium) -> bool:
+    return factor.category or (factor.plain and is_text(medium.types[factor.expression[1]]))
+
+
+def _levels(name: str, found: Found, medium: Medium) -> tuple[Any, ...]:
+    whole = pa.types.is_integer(medium.types[name])
+    return order(name, found, medium.declared(name), whole)
+
+
+def _check_text(categories: Iterable[Factor], found: dict[str, Found], medium: Medium) -> None:
+    for factor in categories:
+        name = factor.expression[1]
+        if not factor.category and not pa.types.is_dictionary(medium.types[name]):
+            check_text(name, found[name], medium.place)
+
+
+def _category(formula: Formula, factor: Factor, levels: tuple[Any, ...]) -> Category:
+    if factor.base is not None and factor.base not in levels:
+        said = ", ".join(map(repr, levels[:10]))
+        raise InputError(
+            f"formula {formula.text!r}: {factor.name} has the base {factor.base!r}, which is no "
+            f"level; the data have {said}"
+        )
+    base = 0 if factor.base is None else levels.index(factor.base)
+    return Category(factor.name, factor.expression[1], levels, base)
+
+
+def _check_names(formula: Formula, terms: Terms) -> None:
+    """Each column of X has a name of its own, and each product has columns."""
+    for coded in terms.products:
+        for name, reduced in coded:
+            factor = terms.factors[name]
+            if reduced and isinstance(factor, Category) and len(factor.levels) == 1:
+                raise InputError(
+                    f"column {factor.column!r} has a single level, {factor.levels[0]!r}, as the "
+                    f"intercept has; leave {name} out of {formula.text!r}"
+                )
+    twice = [name for name in terms.names if terms.names.count(name) > 1]
+    if twice:
+        raise InputError(f"formula {formula.text!r} makes two columns {twice[0]!r}; rename one")

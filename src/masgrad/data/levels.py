@@ -1,0 +1,185 @@
+"""Levels of categories: found in one read of their columns, then fixed, so that every block and
+every later table is coded alike.
+
+A level that was not learned, and a missing one, are errors that name column, level and row:
+coded as the base they would be wrong in silence.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from masgrad.errors import InputError, InputTypeError
+
+MOST = 1000
+"""Levels of a category; more are likely a number or an identifier."""
+
+FEW = 20
+"""Levels that no table is too short for."""
+
+Lookup = Mapping[Any, int]
+"""The code of each level. 1, 1.0 and True are one level, whatever type a file stores."""
+
+
+@dataclass
+class Found:
+    """What a column holds.
+
+    Attributes:
+        first: the first row of each level.
+        missing: the first row without a value.
+        rows: rows that were looked at.
+        orders: the orders of levels that Arrow's ordered dictionaries declare.
+    """
+
+    first: dict[Any, int] = field(default_factory=dict)
+    missing: int | None = None
+    rows: int = 0
+    orders: set[tuple[Any, ...]] = field(default_factory=set)
+
+
+def lookup(levels: Sequence[Any]) -> Lookup:
+    return {level: code for code, level in enumerate(levels)}
+
+
+def encode(column: pa.Array, lookup: Lookup) -> np.ndarray:
+    """Codes of a column's values; -1 where a value is missing, or not a level."""
+    indices, values = _dictionary(column)
+    table = np.array([*(lookup.get(value, -1) for value in values), -1], np.int32)
+    return table[indices]
+
+
+def survey(
+    batches: Iterable[pa.RecordBatch], names: Sequence[str], weight: str | None
+) -> dict[str, Found]:
+    """What the columns hold, in the order of rows; rows of weight 0 are not looked at."""
+    found = {name: Found() for name in names}
+    row = 0
+    for batch in batches:
+        kept = None
+        if weight is not None:
+            kept = batch.column(weight).to_numpy(zero_copy_only=False).astype(np.float64) != 0
+        for name in names:
+            _look(found[name], name, batch.column(name), kept, row)
+        row += len(batch)
+    return found
+
+
+def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, row: int) -> None:
+    indices, values = _dictionary(column)
+    if pa.types.is_dictionary(column.type) and column.type.ordered:
+        found.orders.add(tuple(values))
+    rows = np.arange(len(indices)) if kept is None else np.flatnonzero(kept)
+    indices = indices[rows]
+    found.rows += len(indices)
+    counts = np.bincount(indices + 1, minlength=len(values) + 1)
+    for k in np.flatnonzero(counts):
+        value = values[k - 1] if k else None
+        if value is None and found.missing is None:
+            found.missing = row + int(rows[np.argmax(indices == k - 1)])
+        elif value is not None and value not in found.first:
+            found.first[value] = row + int(rows[np.argmax(indices == k - 1)])
+    if len(found.first) > MOST:
+        raise _too_many(name, f"more than {MOST}", found)
+
+
+def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
+    """Indices into a list of distinct values, -1 for a null; a NaN among the values is None."""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return indices, [None if v != v else v for v in column.dictionary.to_pylist()]
+
+
+def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) -> tuple[Any, ...]:
+    """The levels of a column: sorted, or in the order in which its type declares them.
+
+    Args:
+        name: the column.
+        found: what it holds.
+        declared: the categories of its type, if that has some.
+        whole: whether its numbers look whole, though they may have been read as floats.
+    """
+    levels = list(found.first)
+    if len(levels) > max(found.rows / 2, FEW):
+        raise _too_many(name, f"{len(levels)} in {found.rows} rows", found)
+    if declared is None and len(found.orders) == 1:
+        (declared,) = found.orders
+    if declared is not None:
+        return tuple(level for level in declared if level in found.first)
+    if not all(isinstance(level, str | bool | int | float) for level in levels):
+        kind = type(levels[0]).__name__
+        raise InputTypeError(
+            f"column {name!r} holds values of type {kind}; categories are text, numbers or bools: "
+            "convert it to text first"
+        )
+    if whole and all(level == int(level) for level in levels):
+        levels = [int(level) for level in levels]
+    try:
+        return tuple(sorted(levels))
+    except TypeError:
+        raise InputTypeError(f"column {name!r} mixes text and numbers; make it text") from None
+
+
+def check_missing(found: Mapping[str, Found], place: Callable[[int], str]) -> None:
+    for name, what in found.items():
+        if what.missing is not None:
+            raise InputError(
+                f"column {name!r} has no value at {place(what.missing)}; drop such rows, or make "
+                "'missing' a level of its own"
+            )
+
+
+def check_levels(
+    found: Mapping[str, Found], levels: Mapping[str, Sequence[Any]], place: Callable[[int], str]
+) -> None:
+    """Levels of new data are among those that were learned."""
+    check_missing(found, place)
+    for name, what in found.items():
+        unseen = [level for level in what.first if level not in levels[name]]
+        if unseen:
+            known = ", ".join(map(repr, levels[name][:10])) + ", ..." * (len(levels[name]) > 10)
+            raise InputError(
+                f"column {name!r} has the level {unseen[0]!r} at {place(what.first[unseen[0]])}, "
+                f"which the fitted data had not; they had {known}: drop such rows, or fit again"
+            )
+
+
+def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
+    """Text that is mostly numbers is likely a number column with something odd in it."""
+    levels = list(found.first)
+    other = _odd(levels)
+    if other:
+        raise InputTypeError(
+            f"column {name!r} is text, though {len(levels) - len(other)} of its {len(levels)} "
+            f"levels are numbers; {other[0]!r} at {place(found.first[other[0]])} is none: correct "
+            f"it, or write C({name}) if these are categories"
+        )
+
+
+def _odd(levels: Sequence[Any]) -> list[Any]:
+    """The levels that are not numbers, where at least half are."""
+    other = [level for level in levels if not _is_number(level)]
+    return other if len(other) <= len(levels) / 2 else []
+
+
+def _is_number(level: Any) -> bool:
+    try:
+        float(level)
+    except ValueError:
+        return False
+    return True
+
+
+def _too_many(name: str, said: str, found: Found) -> InputError:
+    odd = _odd(list(found.first))
+    hint = f"; most are numbers, and {odd[0]!r} is not: correct it?" if odd else ""
+    return InputError(
+        f"column {name!r} has too many levels for a category ({said}){hint}; convert it to "
+        "numbers, group its levels, or leave it out"
+    )

@@ -1,0 +1,61 @@
+"""Which files are meant: a path, a pattern, a directory or a list of them."""
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from masgrad.data.csv_files import csv_names
+from masgrad.data.parquet import parquet_names
+from masgrad.errors import InputError, InputTypeError
+
+SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "CSV"}
+
+
+def expand(data: Any) -> list[Path]:
+    """Existing files of one kind, sorted: from a path, a pattern, a directory or a list of them."""
+    listed = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else [data]
+    paths = sorted({path for item in listed for path in _expand(item)})
+    kinds = {kind(path) for path in paths}
+    if len(kinds) != 1:
+        said = " and ".join(sorted(kinds)) or "no file"
+        raise InputError(f"{data!r:.80} names {said}; files of one kind are needed")
+    return paths
+
+
+def _expand(item: Any) -> list[Path]:
+    if not isinstance(item, str | os.PathLike):
+        raise InputTypeError(f"a path or a pattern is needed, got {item!r:.80}")
+    path = Path(item)
+    if path.is_dir():
+        return [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]
+    if path.exists():
+        return [path]
+    matches = [match for match in glob.glob(str(item), recursive=True) if os.path.exists(match)]
+    if not matches:
+        raise FileNotFoundError(f"{item}: no such file, and no file that matches it")
+    return [path for match in matches for path in _expand(match)]
+
+
+def _is_table(name: str) -> bool:
+    """Whether a file of a directory is meant: writers begin names of passing files with . or _."""
+    return name.lower().endswith(tuple(SUFFIXES)) and not name.startswith((".", "_"))
+
+
+def kind(path: Path) -> str:
+    for suffix, name in SUFFIXES.items():
+        if path.name.lower().endswith(suffix):
+            return name
+    raise InputError(f"{path}: a file that ends in {', '.join(SUFFIXES)} is needed")
+
+
+def is_paths(data: Any) -> bool:
+    """Whether data names files."""
+    listed = data if isinstance(data, list) else [data]
+    return bool(listed) and all(isinstance(item, str | os.PathLike) for item in listed)
+
+
+def column_names(path: Path) -> list[str]:
+    """All columns of a file: what "." of a formula stands for, besides the response."""
+    return csv_names(path) if kind(path) == "CSV" else parquet_names(path)

@@ -1,0 +1,45 @@
+"""Sparse matrices as rows: a block at a time is made dense, never the whole."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from masgrad.errors import InputTypeError
+
+
+class SparseRows:
+    """A sparse matrix that gives dense rows when it is sliced, as an array would.
+
+    Example:
+        >>> rows = SparseRows(sparse.eye_array(3, format="csr"))
+        >>> rows[1:2]
+        array([[0., 1., 0.]])
+    """
+
+    ndim = 2
+
+    def __init__(self, matrix: Any):
+        if np.iscomplexobj(matrix):
+            raise InputTypeError(f"X has dtype {matrix.dtype}; real numbers are needed")
+        self.matrix = sparse.csr_array(matrix)
+        self.shape: tuple[int, int] = self.matrix.shape  # pyright: ignore
+        self.dtype = np.dtype(np.float64)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self.matrix[rows].toarray().astype(np.float64, copy=False)
+
+    def only(self, kept: np.ndarray) -> "SparseRows":
+        """These rows, still sparse."""
+        return SparseRows(self.matrix[kept])
+
+    def take(self, index: np.ndarray, axis: int = 0, **_: Any) -> np.ndarray:
+        """What np.take asks for."""
+        return self[index]
+
+
+def is_sparse(data: Any) -> bool:
+    return sparse.issparse(data)

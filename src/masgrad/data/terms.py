@@ -1,0 +1,206 @@
+"""Terms of a formula once their types and levels are known: how columns of a table become X.
+
+A factor is a number (an expression of columns) or a category (a column with its levels, known once
+and for all). A term is a product of factors; a category that loses its base level is `reduced`.
+Nothing here holds code: terms are saved as JSON and read again.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from masgrad.data.coding import Coded
+from masgrad.data.expressions import Expression, columns_of, evaluate
+from masgrad.data.expressions import from_json as read_expression
+from masgrad.errors import InputError
+
+Columns = Mapping[str, np.ndarray]
+"""Columns of numbers by name; those of a category's codes by `codes_of(name)`."""
+
+
+Places = list[tuple[str, np.ndarray]]
+"""For each category of a product where its codes are, and the column of each code, or -1."""
+
+Planned = tuple[list[Expression], int, Places]
+"""A product: its numbers, its number of columns, its categories."""
+
+
+def codes_of(name: str) -> str:
+    """Where a category's codes are: a column may be a number in one term, a category in another."""
+    return f"\0{name}"
+
+
+class Number(NamedTuple):
+    """A factor of one column: a column of the table, or arithmetic of several."""
+
+    name: str
+    expression: Expression
+
+
+class Category(NamedTuple):
+    """A factor with a column for each level, but for the base where it is reduced."""
+
+    name: str
+    column: str
+    levels: tuple[Any, ...]
+    base: int = 0
+
+    def kept(self, reduced: bool) -> list[int]:
+        """Levels that have a column."""
+        return [k for k in range(len(self.levels)) if not (reduced and k == self.base)]
+
+    def labels(self, reduced: bool) -> list[str]:
+        mark = "T." if reduced else ""
+        return [f"{self.name}[{mark}{self.levels[k]}]" for k in self.kept(reduced)]
+
+    def places(self, reduced: bool) -> np.ndarray:
+        """The column of each level, or -1."""
+        kept = self.kept(reduced)
+        places = np.full(len(self.levels), -1)
+        places[kept] = np.arange(len(kept))
+        return places
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The response, the columns of X, and the columns of weights and offsets.
+
+    Attributes:
+        response: the column of y, or None.
+        factors: numbers and categories by name.
+        products: what X is made of, in order: factors by name, reduced or not; () is the intercept.
+        weight: the column of frequencies, if any.
+        offset: the column that is added to the linear predictor, if any.
+        exposure: the column whose logarithm is added to it, if any.
+    """
+
+    response: str | None
+    factors: Mapping[str, Number | Category]
+    products: tuple[Coded, ...]
+    weight: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of X; of a product of categories the first varies fastest."""
+        return tuple(name for coded in self.products for name in self._names(coded))
+
+    def _names(self, coded: Coded) -> Iterator[str]:
+        labels = [self._labels(name, reduced) for name, reduced in coded]
+        for chosen in product(*reversed(labels)):
+            yield ":".join(reversed(chosen)) or "Intercept"
+
+    def _labels(self, name: str, reduced: bool) -> list[str]:
+        factor = self.factors[name]
+        return [factor.name] if isinstance(factor, Number) else factor.labels(reduced)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that are read as numbers: the response first, if any."""
+        roles = (self.response, self.weight, self.offset, self.exposure)
+        used = (
+            name
+            for factor in self.factors.values()
+            if isinstance(factor, Number)
+            for name in columns_of(factor.expression)
+        )
+        return tuple(dict.fromkeys([*(name for name in roles if name is not None), *used]))
+
+    @property
+    def levels(self) -> dict[str, tuple[Any, ...]]:
+        """Levels of the columns that are read as categories."""
+        categories = (f for f in self.factors.values() if isinstance(f, Category))
+        return {factor.column: factor.levels for factor in categories}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a table must have."""
+        return tuple(dict.fromkeys([*self.numbers, *self.levels]))
+
+    def matrix(self, columns: Columns) -> np.ndarray:
+        """X of shape (n, p), float64, each of its columns contiguous."""
+        buffer = np.empty((len(self.names), len(next(iter(columns.values())))))
+        start = 0
+        for numbers, width, places in self._plan:
+            _fill(buffer[start : start + width], numbers, places, columns)
+            start += width
+        return buffer.T
+
+    @cached_property
+    def _plan(self) -> list[Planned]:
+        plan = []
+        for coded in self.products:
+            parts = [(self.factors[name], reduced) for name, reduced in coded]
+            numbers = [f.expression for f, _ in parts if isinstance(f, Number)]
+            categories = [(f, r) for f, r in parts if isinstance(f, Category)]
+            places = [(codes_of(f.column), f.places(reduced)) for f, reduced in categories]
+            width = reduce(lambda n, p: n * (p[1].max() + 1), places, 1)
+            plan.append((numbers, int(width), places))
+        return plan
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "response": self.response,
+            "numbers": [list(f) for f in self.factors.values() if isinstance(f, Number)],
+            "categories": [f._asdict() for f in self.factors.values() if isinstance(f, Category)],
+            "products": [[list(part) for part in coded] for coded in self.products],
+            "weight": self.weight,
+            "offset": self.offset,
+            "exposure": self.exposure,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> "Terms":
+        try:
+            numbers = [Number(str(name), read_expression(e)) for name, e in saved["numbers"]]
+            categories = [_category(**fields) for fields in saved["categories"]]
+            products = tuple(
+                tuple((str(name), bool(reduced)) for name, reduced in coded)
+                for coded in saved["products"]
+            )
+            roles = [saved[role] for role in ("response", "weight", "offset", "exposure")]
+            factors = {factor.name: factor for factor in (*numbers, *categories)}
+            whole = all(isinstance(role, str | None) for role in roles)
+            if not whole or any(name not in factors for coded in products for name, _ in coded):
+                raise KeyError
+            return cls(roles[0], factors, products, *roles[1:])
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"saved terms are damaged: {saved!r:.80}; save it again") from None
+
+
+def _category(name: str, column: str, levels: list, base: int) -> Category:
+    texts = isinstance(name, str) and isinstance(column, str)
+    plain = all(isinstance(level, str | int | float) for level in levels)
+    if not (texts and plain and base in range(len(levels))):
+        raise KeyError
+    return Category(name, column, tuple(levels), base)
+
+
+def _fill(out: np.ndarray, numbers: list[Expression], places: Places, columns: Columns) -> None:
+    """The columns of one product, (width, n)."""
+    value = np.empty(out.shape[1]) if places else out[0]
+    value[:] = evaluate(numbers[0], columns) if numbers else 1.0
+    for expression in numbers[1:]:
+        value *= evaluate(expression, columns)
+    if places:
+        out[:] = 0.0
+        where, rows = _cells(places, columns)
+        out[where, rows] = value[rows]
+
+
+def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """For rows whose levels all have a column: which column of the product, and the row."""
+    where, stride = np.zeros(len(columns[places[0][0]]), np.intp), 1
+    kept = np.ones(len(where), bool)
+    for codes, column_of in places:
+        column = column_of[columns[codes]]
+        kept &= column >= 0
+        where += stride * column
+        stride *= column_of.max() + 1
+    rows = np.flatnonzero(kept)
+    return where[rows], rows
