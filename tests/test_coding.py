@@ -14,7 +14,7 @@ from masgrad.data.formulas import Terms, parse
 from masgrad.data.learning import learn
 from masgrad.data.tables import TableSource, open_table
 from masgrad.errors import InputError
-from masgrad.fitting.sources import as_source, designs
+from masgrad.fitting.sources import as_source, predictors
 
 CONTEXT = {"sqrt": np.sqrt, "log1p": np.log1p, "abs": np.abs, "expm1": np.expm1}
 
@@ -108,7 +108,7 @@ def test_scale_is_learned_once(tmp_path):
     mean, sd = rows["z"].mean(), rows["z"].std()
     for data in (frame, tmp_path):
         source, terms = as_source(mg.Linear(), data, "y ~ 0 + scale(z)", 2**29, weights="w")
-        (X,) = designs(terms, frame[:3])
+        ((X, _),) = predictors(terms, frame[:3])
         np.testing.assert_allclose(X[:, 0], (frame["z"][:3] - mean) / sd, rtol=1e-12)
         assert source.names == ("scale(z)",)
         assert Terms.from_json(json.loads(json.dumps(terms.to_json()))) == terms

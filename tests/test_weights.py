@@ -106,7 +106,7 @@ def test_weights_that_are_none():
         (np.full(600, -1.0), "row 0"),
         (np.where(np.arange(600) == 7, np.nan, 1.0), "row 7"),
         (np.ones(5), "600"),
-        (np.zeros(600), "no rows"),
+        (np.zeros(600), "every weight is 0"),
     ):
         with pytest.raises(InputError, match=message):
             mg.fit(mg.Poisson(), (X, y), weights=weights)

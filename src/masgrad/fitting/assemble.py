@@ -52,7 +52,11 @@ def assemble(
     if options.method == "chains" and fixed.size:
         notes.append("Chains were not run, for some directions have no estimate: HC0 instead.")
     elif options.method == "chains" and not problem.stop.is_set():
-        C, df, note, draws = chain_covariance(problem, local, C, options, watch)
+        try:
+            C, df, note, draws = chain_covariance(problem, local, C, options, watch)
+        except KeyboardInterrupt:
+            problem.stop.set()
+            note = "The chains were stopped: HC0 instead."
         notes = [*notes, note]
     theta, loose = _in_theta(problem.frame, local, fixed)
     if problem.stop.is_set():

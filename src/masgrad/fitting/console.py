@@ -8,8 +8,9 @@ from masgrad.errors import InterruptedWarning, MasgradWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.door import glm
 from masgrad.fitting.markup import page
+from masgrad.fitting.replacing import replaced
 from masgrad.fitting.storage import load
-from masgrad.fitting.writing import replaced, write_predictions
+from masgrad.fitting.writing import write_predictions
 
 
 def fit_files(

@@ -155,7 +155,7 @@ def _errors(result: "Result", J: np.ndarray) -> np.ndarray:
 def _response(result: "Result") -> Response:
     match result.model:
         case GLM(family=family):
-            return Response(family.mean, family.lowest, family.highest)
+            return Response(family.mean, *family.range)
         case ReluNetwork():
             return Response(lambda t: t)
         case None:

@@ -7,8 +7,6 @@ No code is stored: a loss of the user's own is given again to `load`.
 import base64
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from masgrad.fitting.diagnose import Diagnostics
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.reads import Reads
+from masgrad.fitting.replacing import replaced
 from masgrad.fitting.result import Result
 from masgrad.models.families import make_family
 from masgrad.models.glm import GLM
@@ -37,22 +36,8 @@ def save(result: Result, path: str | Path) -> None:
     """Write a result to exactly this path."""
     body = _to_json(result)
     text = json.dumps({"format": FORMAT, "sha256": _digest(body), "result": body}, indent=1)
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replaced(Path(path)) as file:
+        file.write(text.encode())
 
 
 def load(path: str | Path, model: Model | None = None) -> Result:

@@ -1,10 +1,7 @@
 """Predictions to a file or to standard output, block by block; files are whole or not there."""
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -15,6 +12,7 @@ from pyarrow import csv, parquet
 from masgrad.chains.progress import Progress
 from masgrad.errors import InputError
 from masgrad.fitting.prediction import predicted_blocks
+from masgrad.fitting.replacing import replaced
 from masgrad.precision import float64
 
 if TYPE_CHECKING:
@@ -48,26 +46,6 @@ def write_predictions(
             return _write(tables, sys.stdout.buffer, csv_out=True)
         with replaced(out) as file:
             return _write(tables, file, csv_out=out.suffix.lower() == ".csv")
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file that takes the place of `path` if nothing goes wrong."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _tables(blocks: Iterator[dict[str, np.ndarray]], bar: Progress) -> Iterator[pa.Table]:

@@ -50,6 +50,11 @@ class Family(abc.ABC):
         return -np.inf, np.inf
 
     @property
+    def range(self) -> tuple[float, float]:
+        """Means, with their limits."""
+        return self.lowest, self.highest
+
+    @property
     def separable(self) -> bool:
         """Whether responses exist for which the likelihood rises for ever along a line."""
         return False

@@ -47,6 +47,10 @@ class PositiveMean(Family):
         return (-np.inf if self.link == "log" else 0.0), np.inf
 
     @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, np.inf
+
+    @property
     def separable(self) -> bool:
         return self.link == "log" and self.lowest == 0
 
