@@ -296,7 +296,7 @@ def test_counts(rng):
     X = design(rng)
     with pytest.raises(InputError, match="y is -1 at row 7; the poisson"):
         mg.fit(mg.Poisson(), (X, spoil(np.ones(N), 7, -1)))
-    with pytest.raises(InputError, match="every count is 0"):
+    with pytest.raises(InputError, match="every response is 0"):
         mg.fit(mg.Poisson(), (X, np.zeros(N)))
 
 

@@ -259,7 +259,7 @@ REFUSED = {
         lambda X, y: mg.fit(mg.Linear(), (X, y), method="chains", cov_type="HC3"),
         "of their own",
     ),
-    "penalty": (lambda X, y: mg.fit(mg.Linear(), (X, y), penalty=1.0), "not supported yet"),
+    "penalty": (lambda X, y: mg.fit(mg.Linear(), (X, y), penalty=1.0), "L2"),
     "nonrobust": (
         lambda X, y: mg.fit(
             mg.CustomLoss(lambda t, z: (z[1] - z[0] @ t) ** 2, 4), (X, y), cov_type="nonrobust"

@@ -23,9 +23,11 @@ def family_of(result: "Result") -> Family | None:
 
 def tally(result: "Result") -> Tally | None:
     """Sums over all rows, or None where there is no likelihood, or a read was not finished."""
-    local = result.local
-    if family_of(result) is None or not np.isfinite(local.constants).all():
+    local, family = result.local, family_of(result)
+    if family is None or not np.isfinite(local.constants).all():
         return None
+    if family.name == "gaussian":  # sums of squares, without the cancellation of y^2
+        return Tally(local.squares / 2, 0.0, 0.0, local.count)
     saturated, base = map(float, local.constants)
     return Tally(local.loss, saturated, base, local.count)
 
@@ -45,7 +47,7 @@ def dispersion(result: "Result") -> float | None:
 
 def deviance(result: "Result") -> float | None:
     sums = tally(result)
-    return None if sums is None else float(sums.deviance)
+    return None if sums is None else max(float(sums.deviance), 0.0)  # rounding, if there is none
 
 
 def log_likelihood(result: "Result") -> float | None:
@@ -54,7 +56,7 @@ def log_likelihood(result: "Result") -> float | None:
         return None
     with np.errstate(all="ignore"):
         value = family.log_likelihood(sums, scale)
-    return None if value is None else float(value)
+    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def criterion(result: "Result", price: float) -> float | None:

@@ -17,7 +17,7 @@ from masgrad.data.tabled import predictors as predictors
 from masgrad.data.tabled import table_source as table_source
 from masgrad.data.terms import Terms
 from masgrad.data.weighing import ROLES, as_vector, beside, only, weigh
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.models.trace import TraceRegression
@@ -84,8 +84,22 @@ def matrices(data: Any, names: Sequence[str] = (), block: int = BLOCK) -> Iterat
     if is_sparse(data):
         X = SparseRows(data)
     else:
-        X = numbers_of(data, names)[0] if is_frame(data) else np.asarray(data, np.float64)
-    return (X[start : start + block] for start in range(0, len(X), block))
+        X = numbers_of(data, names)[0] if is_frame(data) else _plain(data)
+    starts = range(0, max(len(X), 1), block)
+    return (np.asarray(X[start : start + block], np.float64) for start in starts)
+
+
+def _plain(data: Any) -> np.ndarray:
+    """X as an array of numbers, a row an observation; other types than float64 wait in blocks."""
+    X = np.asarray(data)
+    try:
+        X = X if X.dtype.kind in "fiub" else X.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"X holds {X.ravel()[0] if X.size else X.dtype!r:.60}; numbers are needed: this result "
+            "was fitted from arrays, without a formula, and predicts for rows X"
+        ) from None
+    return X.reshape(len(X), -1) if X.ndim > 2 else X
 
 
 def as_bytes(memory: str | int) -> int:
