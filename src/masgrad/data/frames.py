@@ -64,11 +64,18 @@ class Memory(Medium):
         numbers: Sequence[str],
         lookups: Mapping[str, Lookup],
     ) -> Iterator[Columns]:
+        return Arrays(self.columns(numbers, lookups), (), size, real=False).blocks(rng)
+
+    def columns(self, numbers: Sequence[str], lookups: Mapping[str, Lookup]) -> dict[str, Any]:
+        """Whole columns: numbers, and codes of categories, which are made once."""
         for name, lookup in lookups.items():
             if codes_of(name) not in self.held:
                 self.held[codes_of(name)] = encode(pa.array(self.held[name]), lookup)
-        columns = {name: self.held[name] for name in (*numbers, *map(codes_of, lookups))}
-        return Arrays(columns, (), size, real=False).blocks(rng)
+        return {name: self.held[name] for name in (*numbers, *map(codes_of, lookups))}
+
+    def column(self, name: str) -> Any:
+        """A column of numbers."""
+        return self.held[name]
 
     def declared(self, name: str) -> Sequence[Any] | None:
         return self.orders[name]

@@ -17,7 +17,7 @@ from masgrad.data.frames import is_frame
 from masgrad.data.learning import check_table, learn
 from masgrad.data.medium import Medium
 from masgrad.data.source import Source
-from masgrad.data.tables import MEMORY, TableSource, given, names_of, open_table
+from masgrad.data.tables import MEMORY, given, names_of, open_table, table_rows
 from masgrad.data.terms import Terms
 from masgrad.data.weighing import ROLES, as_vector
 from masgrad.errors import InputTypeError
@@ -40,7 +40,7 @@ def learn_table(
     medium = _open(data, [*parsed.columns, *columns], memory, roles)
     terms = learn(parsed, medium, **_columns(roles))
     arrays = {part: None for part, name in _columns(roles).items() if _is_array(name)}
-    return TableSource(medium, terms, memory, block), replace(terms, **arrays)
+    return table_rows(medium, terms, memory, block), replace(terms, **arrays)
 
 
 def table_source(
@@ -69,7 +69,7 @@ def table_source(
     columns = [name for name in terms.columns if not _is_array(name)]
     medium = _open(data, columns, memory, roles)
     check_table(terms, medium)
-    return TableSource(medium, terms, memory, block)
+    return table_rows(medium, terms, memory, block)
 
 
 def predictors(

@@ -5,7 +5,7 @@ buffer of a block. A missing number is NaN in its block. In a random order, row 
 and whole blocks pass through a shuffle buffer.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from masgrad.data.medium import Medium
 from masgrad.data.parquet import Parquet
 from masgrad.data.paths import column_names, expand, is_paths, kind
 from masgrad.data.scans import Scan
-from masgrad.data.source import Source, Stream
+from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.terms import Columns, Terms
 from masgrad.data.weighing import Place, beside, weigh
 from masgrad.errors import InputError
@@ -29,6 +29,9 @@ from masgrad.types import Rows
 
 MEMORY = 512 * 2**20
 """Bytes that reading may take, unless told otherwise."""
+
+PIECE = 1024
+"""Neighbouring rows of columns in memory that stay together in a random order."""
 
 HELD = 1024
 """Blocks that a shuffle buffer holds at most."""
@@ -88,7 +91,7 @@ class TableSource(Source):
         self.medium, self.terms, self.names = medium, terms, terms.names
         self.memory, self.block = memory, block
         self.again, self.ordered = medium.again, medium.ordered
-        self.count = medium.count if terms.weight is None else None
+        self.count = None if self._weighed() else medium.count
         self.lookups = {name: lookup(levels) for name, levels in terms.levels.items()}
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
@@ -116,10 +119,21 @@ class TableSource(Source):
                 yield rows
 
     def _columns(self, rng: np.random.Generator | None) -> Iterator[Columns]:
+        return self.medium.blocks(rng, self.block, self.numbers, self.lookups)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that are read as numbers; of an intercept alone any, which tells the rows."""
         numbers = self.terms.numbers
-        if not numbers and not self.lookups:  # an intercept alone: any column tells the rows
-            numbers = tuple(self.medium.types)[:1]
-        return self.medium.blocks(rng, self.block, numbers, self.lookups)
+        return numbers if numbers or self.lookups else tuple(self.medium.types)[:1]
+
+    def _weighed(self) -> bool:
+        """Whether some rows may be left out; those in memory are looked at once, here."""
+        roles = (self.terms.weight, self.terms.offset, self.terms.exposure)
+        if not isinstance(self.medium, Memory):
+            return self.terms.weight is not None
+        carried = [None if name is None else self.medium.column(name) for name in roles]
+        return weigh(carried, self.medium.place, tuple(map(label, roles))).kept is not None
 
     def _held(self) -> int:
         """Blocks of a shuffle buffer that takes an eighth of the memory."""
@@ -140,6 +154,36 @@ class TableSource(Source):
                 return self.medium.place(start + int(kept[row]))
             row, start = row - len(kept), start + length_of(columns)
         return self.medium.place(start + row)
+
+
+class TableInMemory(Arrays):
+    """Columns in memory seen through terms: blocks from anywhere, made by whoever asks for them."""
+
+    def __init__(self, columns: Columns, terms: Terms, block: int = BLOCK):
+        super().__init__(dict(columns), terms.names, block, real=False)
+        self.terms = terms
+
+    def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
+        return as_block(self.terms, super()._tree(part), self.place)
+
+    def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
+        """Pieces of columns from all over: gathering single rows of each would take as long as X."""
+        if self.count <= self.block:
+            yield from super()._shuffled(rng)
+            return
+        starts = PIECE * rng.permutation(-(-self.count // PIECE))
+        many = max(1, self.block // PIECE)
+        for k in range(0, len(starts), many):
+            chosen = starts[k : k + many]
+            yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + PIECE] for s in c]))
+
+
+def table_rows(medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK) -> Source:
+    """The rows of a table; of one in memory in any order, unless some have weight 0."""
+    source = TableSource(medium, terms, memory, block)
+    if not isinstance(medium, Memory) or terms.response is None or not source.count:
+        return source
+    return TableInMemory(medium.columns(source.numbers, source.lookups), terms, block)
 
 
 def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:

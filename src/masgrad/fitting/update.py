@@ -73,7 +73,7 @@ def update(
 
 def _check_columns(result: Result, source: Source) -> None:
     """New rows have the columns of the old ones, in their order."""
-    if not isinstance(source, Arrays) or not isinstance(result.model, GLM):
+    if not isinstance(source, Arrays) or not isinstance(result.model, GLM) or result.terms:
         return
     X = source.rows[0]
     if X.shape[1] != len(result.theta):
