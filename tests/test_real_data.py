@@ -2,9 +2,14 @@
 
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import masgrad as mg
@@ -214,3 +219,47 @@ def test_predictions(name):
 def test_estimates_are_as_published(name):
     ours = fitted(name, BY_NAME[name].errors_are)
     check_published(name, dict(ours.params), dict(ours.bse))
+
+
+# --- containers and files
+
+
+def spread_over_files(table: pd.DataFrame, by: str, folder: Path, suffix: str) -> Path:
+    """Sorted by a category, so that no file has all of its levels."""
+    table = table.sort_values(by, kind="stable").reset_index(drop=True)
+    for k, part in enumerate(np.array_split(np.arange(len(table)), 4)):
+        rows = table.iloc[part]
+        path = folder / f"part-{k}.{suffix}"
+        rows.to_parquet(path) if suffix == "parquet" else rows.to_csv(path, index=False)
+    return folder
+
+
+CONTAINERS = {
+    "polars": lambda table, folder: pl.from_pandas(table),
+    "arrow": lambda table, folder: pa.Table.from_pandas(table),
+    "dataset": lambda table, folder: ds.dataset(pa.Table.from_pandas(table)),
+    "dictionary": lambda table, folder: {name: table[name].to_numpy() for name in table},
+    "parquet": lambda table, folder: spread_over_files(table, "District", folder, "parquet"),
+    "csv": lambda table, folder: spread_over_files(table, "District", folder, "csv"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_containers_give_the_same_numbers(container, tmp_path):
+    """Categories, an exposure, and in files levels that are spread unevenly."""
+    record = BY_NAME["insurance"]
+    wanted = fitted("insurance")
+    data = CONTAINERS[container](record.table, tmp_path)
+    got = mg.glm(record.formula, data, record.family, **options_of(record))
+    assert tuple(got.params.index) == tuple(wanted.params.index)
+    assert np.abs((got.params - wanted.params) / wanted.bse).max() < 1e-9
+    np.testing.assert_allclose(got.bse, wanted.bse, rtol=1e-9)
+    np.testing.assert_allclose(got.log_likelihood, wanted.log_likelihood, rtol=1e-9)
+
+
+def test_arrays_give_the_same_numbers():
+    ref, wanted = reference("insurance"), fitted("insurance")
+    got = mg.fit(mg.Poisson(), (ref.design.X, ref.design.y), offset=ref.design.offset)
+    assert np.abs((got.params - wanted.params.to_numpy()) / wanted.bse.to_numpy()).max() < 1e-9
+    np.testing.assert_allclose(got.bse, wanted.bse, rtol=1e-9)

@@ -1,6 +1,7 @@
 """Weights are frequencies, offsets a known part of the predictor, penalties a part of the loss."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -64,6 +65,28 @@ def test_weights_of_many_rows(how):
     assert np.abs((a.params - b.params) / b.bse).max() < 0.01
     tolerance = 4 / np.sqrt(2 * 19) if "method" in how else 2e-3
     np.testing.assert_allclose(a.bse, b.bse, rtol=tolerance)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("passes", ["auto", 1])
+def test_large_tables_are_fitted_as_arrays_are(zeros, passes, tmp_path):
+    """In memory, in Parquet, with an offset and weights, of which some may be 0."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"x": rng.normal(size=80_000), "g": rng.choice(list("abc"), 80_000)})
+    table["w"] = rng.integers(0 if zeros else 1, 4, 80_000)
+    table["o"] = rng.uniform(-1, 1, 80_000)
+    rate = np.exp(0.3 * table["x"] + 0.5 * (table["g"] == "b") + table["o"])
+    table["y"] = rng.poisson(rate)
+    X = np.column_stack([np.ones(80_000), table["g"] == "b", table["g"] == "c", table["x"]])
+    roles = {"weights": table["w"], "offset": table["o"]}
+    wanted = mg.fit(mg.Poisson(), (X, table["y"]), passes="converge", **roles)
+    table.to_parquet(tmp_path / "t.parquet", row_group_size=10_000)
+    for data in (table, tmp_path / "t.parquet"):
+        r = mg.glm("y ~ g + x", data, "poisson", weights="w", offset="o", passes=passes)
+        assert np.abs((r.params - wanted.params) / wanted.bse).max() < 0.01
+        np.testing.assert_allclose(r.bse, wanted.bse, rtol=5e-3)
+        assert r.log_likelihood == pytest.approx(wanted.log_likelihood, rel=1e-7)
+        assert r.nobs == (table["w"] > 0).sum()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

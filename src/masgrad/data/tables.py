@@ -167,7 +167,7 @@ class TableInMemory(Arrays):
         return as_block(self.terms, super()._tree(part), self.place)
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
-        """Pieces of columns from all over: gathering single rows of each would take as long as X."""
+        """Pieces of columns from all over; gathering rows one by one would take as long as X."""
         if self.count <= self.block:
             yield from super()._shuffled(rng)
             return

@@ -109,7 +109,7 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
     rng = np.random.default_rng([plan.seed, 1])
     batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
     blocks = problem.source.blocks(rng)
-    problem.path.append(("first rows", start.point))
+    problem.path.append(("kept rows", start.point))
     try:
         phi = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
         problem.path.append(("MasGrad, averaged", phi))
