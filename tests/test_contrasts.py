@@ -12,8 +12,8 @@ from scipy import stats
 import masgrad as mg
 from conftest import alpha
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting import expressions, result
-from masgrad.fitting.expressions import read_equations
+from masgrad.fitting import hypotheses, result
+from masgrad.fitting.hypotheses import read_equations
 from masgrad.fitting.simultaneous import METHODS, max_quantile
 from results import made, spread
 
@@ -266,6 +266,6 @@ def test_many_parameters_are_quick(rng):
 
 
 def test_the_examples_of_methods_run():
-    for module in (expressions, result):
+    for module in (hypotheses, result):
         assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
     assert doctest.testmod(result).attempted > 5

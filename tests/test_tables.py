@@ -308,6 +308,7 @@ def test_expand(tmp_path, monkeypatch):
         (tmp_path / name).touch()
     assert expand(b) == expand(str(b)) == expand([b, str(b)]) == [b]
     assert expand([str(tmp_path / "*.p*q*"), b]) == [a, b]
+    assert expand([b, a]) == expand([b, str(tmp_path / "*.p*q*")]) == [b, a]  # a list's own order
     assert expand(tmp_path / "[cd].*") == [c, d]
     assert expand(str(e)) == [e]
     monkeypatch.chdir(tmp_path)
@@ -324,7 +325,7 @@ def test_expand_refuses(tmp_path):
     for missing in ("no.csv", "no*.csv"):
         with pytest.raises(FileNotFoundError, match=r"no.*csv"):
             expand(tmp_path / missing)
-    cases = {"c.txt": "ends in .parquet", "": "CSV and Parquet", "empty": "no file"}
+    cases = {"c.txt": "ends in .parquet", "": "CSV and Parquet", "empty": "holds no Parquet"}
     for name, message in cases.items():
         with pytest.raises(InputError, match=message):
             expand(tmp_path / name)

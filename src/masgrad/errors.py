@@ -19,6 +19,10 @@ class InputError(MasgradError, ValueError):
     """A value that cannot be used."""
 
 
+class IdentificationError(InputError):
+    """Rows that do not determine theta: collinear columns, or fewer rows than parameters."""
+
+
 class InputTypeError(MasgradError, TypeError):
     """An object of the wrong kind."""
 

@@ -14,9 +14,12 @@ SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "
 
 
 def expand(data: Any) -> list[Path]:
-    """Existing files of one kind, sorted: from a path, a pattern, a directory or a list of them."""
+    """Existing files of one kind: a path, a pattern, a directory, or a list of them in its order.
+
+    The files of a pattern or a directory are sorted; each file is read once.
+    """
     listed = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else [data]
-    paths = sorted({path for item in listed for path in _expand(item)})
+    paths = list(dict.fromkeys(path for item in listed for path in sorted(_expand(item))))
     kinds = {kind(path) for path in paths}
     if len(kinds) != 1:
         said = " and ".join(sorted(kinds)) or "no file"
@@ -29,7 +32,13 @@ def _expand(item: Any) -> list[Path]:
         raise InputTypeError(f"a path or a pattern is needed, got {item!r:.80}")
     path = Path(item)
     if path.is_dir():
-        return [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]
+        found = [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]
+        if not found:
+            raise InputError(
+                f"{path} holds no Parquet or CSV file; of a folder with folders in it give a "
+                "pattern, 'folder/**/*.parquet', or a pyarrow dataset, which knows partitions"
+            )
+        return found
     if path.exists():
         return [path]
     matches = [match for match in glob.glob(str(item), recursive=True) if os.path.exists(match)]

@@ -36,6 +36,12 @@ def with_design(rows: Rows, X: np.ndarray) -> Rows:
     return rows._replace(X=X) if isinstance(rows, Regression) else (X, rows[1])
 
 
+def clump(rows: Rows) -> float:
+    """Variance of a sum of weighted rows over that of as many rows of weight 1."""
+    weight = weight_of(rows)
+    return 1.0 if weight is None else float(weight @ weight / weight.sum())
+
+
 def mass(rows: Rows) -> float:
     """Observations that the rows stand for: the sum of their frequencies."""
     weight = weight_of(rows)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset
 
-from masgrad.data.columns import check_columns
+from masgrad.data.columns import check_columns, common_type
 from masgrad.data.csv_files import place_in
 from masgrad.data.medium import Medium
 from masgrad.data.parquet import BATCH, SCAN
@@ -31,12 +31,14 @@ class Scan(Medium):
             raise InputError(f"{self.where} has no rows; at least one observation is needed")
 
     def _check_fragments(self) -> None:
-        """A column that some files have must be in all: Arrow would fill it with nulls."""
+        """A column is in all files or in none (a partition's), and of one kind in all of them."""
         files = [f for f in self.fragments if hasattr(f, "path")]
         for name in self.types:
             without = [f for f in files if name not in f.physical_schema.names]
             if 0 < len(without) < len(files):
                 check_columns(without[0].path, [name], without[0].physical_schema.names)
+            if not without:
+                common_type(name, {f.path: f.physical_schema.field(name).type for f in files})
 
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]

@@ -19,7 +19,7 @@ from masgrad.data.regression import Regression
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-CHUNK = 64
+CHUNK = 256
 """Neighbouring rows of an array that stay together when it is read in a random order."""
 
 

@@ -21,7 +21,7 @@ from masgrad.data.medium import Medium
 from masgrad.data.parquet import Parquet
 from masgrad.data.paths import column_names, expand, is_paths, kind
 from masgrad.data.scans import Scan
-from masgrad.data.source import Arrays, Source, Stream
+from masgrad.data.source import CHUNK, Arrays, Source, Stream
 from masgrad.data.terms import Columns, Terms
 from masgrad.data.weighing import Place, beside, weigh
 from masgrad.errors import InputError
@@ -29,9 +29,6 @@ from masgrad.types import Rows
 
 MEMORY = 512 * 2**20
 """Bytes that reading may take, unless told otherwise."""
-
-PIECE = 1024
-"""Neighbouring rows of columns in memory that stay together in a random order."""
 
 HELD = 1024
 """Blocks that a shuffle buffer holds at most."""
@@ -167,15 +164,15 @@ class TableInMemory(Arrays):
         return as_block(self.terms, super()._tree(part), self.place)
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
-        """Pieces of columns from all over; gathering rows one by one would take as long as X."""
+        """The order of `Arrays`, by slices: gathering rows one by one would take as long as X."""
         if self.count <= self.block:
             yield from super()._shuffled(rng)
             return
-        starts = PIECE * rng.permutation(-(-self.count // PIECE))
-        many = max(1, self.block // PIECE)
+        starts = CHUNK * rng.permutation(-(-self.count // CHUNK))
+        many = max(1, self.block // CHUNK)
         for k in range(0, len(starts), many):
-            chosen = starts[k : k + many]
-            yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + PIECE] for s in c]))
+            chosen = starts[k : k + many].tolist()
+            yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + CHUNK] for s in c]))
 
 
 def table_rows(medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK) -> Source:

@@ -61,7 +61,7 @@ def look_ahead(
     if problem.prior is None:
         return Ahead(True, extra, own, own, read)
     old, error = third_order(problem, total, [problem.prior], phi, kept)
-    if agrees(parts[0], problem.prior):
+    if agrees(parts[0], problem.prior, problem.clump):
         return Ahead(True, extra + old, own, float(np.hypot(own, error)), parts)
     return Ahead(True, extra, own, own + total.typical(old), read)
 

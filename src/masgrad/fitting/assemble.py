@@ -9,7 +9,7 @@ import numpy as np
 from masgrad.data.formulas import Terms
 from masgrad.data.regression import offset_of
 from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
-from masgrad.fitting.bootstrap import chain_covariance
+from masgrad.fitting.bootstrap import Diverged, chain_covariance
 from masgrad.fitting.correcting import Corrected
 from masgrad.fitting.covariance import covariance, leveraged_meat
 from masgrad.fitting.diagnose import diagnose
@@ -44,10 +44,10 @@ def assemble(
     began: float,
 ) -> Result:
     """The result of a fit that began at this time."""
-    local, notes = done.local, list(problem.notes)
+    local, notes = _without_penalty(problem, done.local), list(problem.notes)
     check_kinks(problem, local, sample.rows)
     fixed = unidentified(problem, local, sample.rows, done.flat)
-    drift = watch.drift(problem.raw_meat(local))
+    drift = watch.drift(problem.noise(local))
     C, df, draws = _covariance(problem, options, local, fixed), None, None
     if options.method == "chains" and fixed.size:
         notes.append("Chains were not run, for some directions have no estimate: HC0 instead.")
@@ -57,6 +57,9 @@ def assemble(
         except KeyboardInterrupt:
             problem.stop.set()
             note = "The chains were stopped: HC0 instead."
+        except Diverged:
+            note = "The chains left the numbers for which the link has a mean: HC0 instead."
+            say(AccuracyWarning, note)
         notes = [*notes, note]
     theta, loose = _in_theta(problem.frame, local, fixed)
     if problem.stop.is_set():
@@ -87,7 +90,7 @@ def assemble(
         cov_type=options.cov_type if df is None else "chains",
         how=how,
         frame=problem.frame,
-        local=_without_penalty(problem, local),
+        local=_closed(problem, local),
         free=problem.frame.matrix @ fixed,
         loose=loose,
         terms=terms,
@@ -107,10 +110,14 @@ def _path(problem: Problem, done: Corrected) -> tuple[tuple[str, float], ...]:
 
 
 def _without_penalty(problem: Problem, local: Quadratic) -> Quadratic:
-    """The loss that likelihoods are about; of an unfinished read nothing is known."""
-    loss = local.loss - local.count * problem.ridge.value(local.point)
-    constants = np.full(2, np.nan) if problem.stop.is_set() else local.constants
-    return replace(local, loss=loss, constants=constants)
+    """The loss that likelihoods and dispersions are about."""
+    extra = local.count * problem.ridge.value(local.point)
+    return replace(local, loss=local.loss - extra, squares=max(local.squares - 2 * extra, 0.0))
+
+
+def _closed(problem: Problem, local: Quadratic) -> Quadratic:
+    """Of a read that was not finished no likelihood is known."""
+    return replace(local, constants=np.full(2, np.nan)) if problem.stop.is_set() else local
 
 
 def _covariance(problem: Problem, options: "Options", local: Quadratic, fixed) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from masgrad.data.arrays import blocks
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
-from masgrad.fitting.problem import Problem
+from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.models.family import Family
 from masgrad.types import Rows
 
@@ -21,10 +21,14 @@ def begin(problem: Problem, rows: Rows) -> np.ndarray:
     family, p = problem.family, problem.model.dim(rows)
     if family is None or family.canonical:
         return np.zeros(p)
+    if not (np.isfinite(rows[0]).all() and np.isfinite(rows[1]).all()):
+        raise BadBlock(rows)
     with np.errstate(all="ignore"):
         tried = [np.zeros(p), level(problem, rows), _least_squares(problem, family, rows)]
         tried = [phi for phi in tried if phi is not None and np.isfinite(phi).all()]
         risks = [problem.losses(phi, rows).sum() for phi in tried]
+    if not np.isfinite(np.min(risks)) and not np.isfinite(family.domain).any():
+        raise BadBlock(rows)
     if not np.isfinite(np.min(risks)):
         raise InputError(
             f"no start was found at which every row has a mean: the {family.link} link of the "

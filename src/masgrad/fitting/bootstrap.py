@@ -44,6 +44,10 @@ FEWEST = 8
 """Steps of a chain at least."""
 
 
+class Diverged(Exception):
+    """Chains that are no longer finite."""
+
+
 class ChainSpread(NamedTuple):
     """Covariance, degrees of freedom, agreement with the sandwich; iterates (K, T, p)."""
 
@@ -76,6 +80,8 @@ def chain_covariance(
     means, steps, draws = _run(
         problem, local.point, each * A, batch, options.chains, rng, watch, every
     )
+    if not np.isfinite(means).all():
+        raise Diverged
     away = _finite_length(means - means.mean(1, keepdims=True), local, eta, steps)
     spread = away @ away.T / (options.chains - 1)
     note = _agreement(problem, spread, C, options.chains, steps)

@@ -17,7 +17,7 @@ from masgrad.fitting.quadratic import Quadratic
 from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows
 
-ENOUGH = 8192
+ENOUGH = 1 << 14
 """Kept rows on which the change is measured."""
 
 
@@ -27,14 +27,19 @@ def carry(
     """The total expanded at phi, its M and H moved there from where its parts were taken."""
     few = pick(lambda a: a[:ENOUGH], kept)
     there, n = problem.quadratic(phi, few), mass(few)
-    H, M, squares = total.hessian.copy(), total.meat.copy(), total.squares
+    at = total.at(phi)
+    H, M, squares, loss = total.hessian.copy(), total.meat.copy(), total.squares, at.loss
+    expected = None if total.information is None else total.information.copy()
     for part in parts:
         here = problem.quadratic(part.point, few)
         H += (there.hessian - here.hessian) * (part.count / n)
         M += (there.meat - here.meat) * (part.count / n)
+        squares += part.squares - part.at(total.point).squares  # moved as if it were a loss
         squares += (there.squares - here.squares) * (part.count / n)
-    at = total.at(phi)
+        loss += (there.loss - here.at(phi).loss) * (part.count / n)
+        if expected is not None and there.information is not None:
+            expected += (there.information - here.information) * (part.count / n)
     squares = at.squares if isinstance(problem.family, Gaussian) else squares  # exact there
-    moved = replace(at, hessian=H, meat=M, squares=squares)
+    moved = replace(at, hessian=H, meat=M, squares=squares, loss=loss, information=expected)
     sound = min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0], squares) >= 0
     return moved if sound else at

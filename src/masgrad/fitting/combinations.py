@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.expressions import read_equations
+from masgrad.fitting.hypotheses import read_equations
 
 
 class Combinations(NamedTuple):

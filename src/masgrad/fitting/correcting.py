@@ -6,23 +6,28 @@ may go too far, or never end.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
+from masgrad.data.regression import mass
 from masgrad.fitting.ahead import Ahead, look_ahead
 from masgrad.fitting.carry import carry
 from masgrad.fitting.identify import separated
 from masgrad.fitting.problem import BadBlock, Problem
-from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.quadratic import NotConvex, Quadratic
+from masgrad.fitting.scoring import scoring
 from masgrad.fitting.steps import ROUNDING, Path, Steady, damping, on_plateau
 from masgrad.types import Rows
 
 FELT = 0.2
 """A last step may move no row's residual by more than this share of its noise."""
 
-CHANGE = 0.01
+SCORING = 0.999
+"""Share of a step of Fisher scoring that is taken; less than 1, so that it is never the last."""
+
+CHANGE = 0.005
 """Change of a standard error over the last step that kept rows are trusted to tell."""
 
 
@@ -145,11 +150,24 @@ class Move:
 
 def _move(problem: Problem, parts: list[Quadratic], kept: Rows, ordered) -> Move:
     total = reduce(Quadratic.merge, parts)
-    whole = total.newton()
-    shorter = damping(problem, whole, kept)
+    try:
+        whole, shorter = total.newton(), 1.0
+    except NotConvex:
+        total, shorter = _expected(problem, total, kept), SCORING
+        whole = total.newton()
+    shorter *= damping(problem, whole, kept)
     there = total.point + whole * shorter
     ahead = look_ahead(problem, parts, total, there, kept, ordered(total))
     return Move(total, whole, shorter, ahead)
+
+
+def _expected(problem: Problem, total: Quadratic, kept: Rows) -> Quadratic:
+    """The total with expected curvature, as far as kept rows tell it, for a step of scoring."""
+    like = scoring(problem)
+    if like is problem:
+        raise NotConvex("H has a negative eigenvalue")
+    H = like.quadratic(total.point, kept).hessian
+    return replace(total, hessian=H * (total.count / mass(kept)))
 
 
 def _reached(problem: Problem, move: Move, goal: Goal) -> bool:

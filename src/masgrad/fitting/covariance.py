@@ -43,9 +43,14 @@ def covariance(local: Quadratic, cov_type: str, dispersed: bool, fixed: np.ndarr
     """Covariance of phi, (p, p); `fixed` are directions that are not identified."""
     part, B = restrict(local, fixed)
     free = B.shape[1]
+    if local.count <= free and (cov_type == "HC1" or (cov_type == "nonrobust" and dispersed)):
+        raise InputError(
+            f"cov_type={cov_type!r} divides by N - p, and N = {local.count:g} (weights are "
+            f"frequencies), p = {free}; use 'robust'"
+        )
     if cov_type == "nonrobust":
         scale = local.squares / (local.count - free) if dispersed else 1.0
-        C = part.inverse() * scale
+        C = part.expected().inverse() * scale
     else:
         factor = local.count / (local.count - free) if cov_type == "HC1" else 1.0
         C = part.sandwich() * factor
@@ -66,6 +71,7 @@ def restrict(local: Quadratic, fixed: np.ndarray) -> tuple[Quadratic, np.ndarray
             gradient=local.gradient @ B,
             hessian=B.T @ local.hessian @ B,
             meat=B.T @ local.meat @ B,
+            information=None if local.information is None else B.T @ local.information @ B,
         ),
         B,
     )

@@ -64,13 +64,13 @@ def diagnose(
     draws: np.ndarray | None,
 ) -> Diagnostics:
     """Everything that was watched. `draws` are the chains' iterates, (K, T, p), if any ran."""
-    meat = problem.raw_meat(local)
+    meat = problem.noise(local)
     found = [
         _order(watch.drift(meat)),
         _blocks(*watch.outlying(meat)),
         _condition(local.condition),
         _separation(problem, loose),
-        *([] if loose.any() else _bias(problem, local, kept)),
+        *([] if loose.any() or options.penalty is not None else _bias(problem, local, kept)),
         _step(problem, options),
         *([] if draws is None else _chains(draws)),
     ]
@@ -120,6 +120,8 @@ def _separation(problem: Problem, loose: np.ndarray) -> Diagnostic:
             f"{int(loose.sum())} coefficients have no estimate (s.e. inf): the data do not bound "
             "them; drop the column, join categories, or use penalty=mg.L2(...)."
         )
+    elif problem.ridge.matrix is not None:
+        said = "with the penalty every direction has an estimate."
     elif problem.separable:
         said = "the responses are not separated: every direction has an estimate."
     else:

@@ -135,7 +135,7 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         return replace(total, constants=known)
 
     def ordered(total: Quadratic) -> bool:
-        return problem.source.ordered and watch.drift(problem.raw_meat(total)) > SURPRISE
+        return problem.source.ordered and watch.drift(problem.noise(total)) > SURPRISE
 
     longest = 0.1 if plan.passes == "converge" else np.inf
     goal = Goal(plan.tolerance, longest, max(1, plan.most - 1))

@@ -21,14 +21,14 @@ def explain(problem: Problem, rows: Rows, read: int) -> InputError:
     if not problem.source.again:
         begin = read + count_rows(problem.kept)
         found = _first_wrong(problem, problem.kept, 0) or _first_wrong(problem, rows, begin)
-        return found or _overflow(rows)
+        return found or _overflow(problem, rows)
     row = 0
     for block in problem.source.blocks():
         found = _first_wrong(problem, block, row)
         if found is not None:
             return found
         row += count_rows(block)
-    return _overflow(rows)
+    return _overflow(problem, rows)
 
 
 def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
@@ -57,11 +57,26 @@ def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
     return None
 
 
+def _outside(problem: Problem) -> InputError:
+    assert problem.family is not None
+    family, (low, high) = problem.family, problem.family.domain
+    needs = " and ".join(
+        f"x'theta {sign} {end:g}" for sign, end in ((">", low), ("<", high)) if np.isfinite(end)
+    )
+    return InputError(
+        f"some row has no mean on the way to the optimum: the {family.link} link of the "
+        f"{family.name} family needs {needs}, and the optimum may lie on that border (a cell "
+        "without events?); use another link, or join categories"
+    )
+
+
 def _name(source: Source, column: int) -> str:
     return repr(source.names[column]) if source.names else f"{column} of X"
 
 
-def _overflow(rows: Rows) -> InputError:
+def _overflow(problem: Problem, rows: Rows) -> InputError:
+    if problem.bounded:
+        return _outside(problem)
     if isinstance(rows, tuple) and rows[0].ndim == 2:
         largest = np.abs(rows[0]).max(0)
         column = int(np.argmax(largest))

@@ -56,7 +56,8 @@ class Frame:
         M = None if s.meat is None else J.T @ s.meat @ J
         # A centred column is at most as large as the raw one and its shift together.
         peak = np.abs(s.peak) / np.abs(self.scale) * np.where(self.centre == 0, 1.0, 2.0)
-        return RowSums(s.gradient @ J, H, M, s.squares, peak, s.loss)
+        expected = None if s.information is None else J.T @ s.information @ J
+        return RowSums(s.gradient @ J, H, M, s.squares, peak, s.loss, expected)
 
     def design(self, X: np.ndarray) -> np.ndarray:
         """X J, without forming the large numbers that would cancel."""

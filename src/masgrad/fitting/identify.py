@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.errors import IdentificationWarning, InputError, SeparationWarning, say
+from masgrad.errors import IdentificationError, IdentificationWarning, SeparationWarning, say
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import EMPTY, Quadratic
@@ -65,7 +65,7 @@ def _empty_columns(problem: Problem, S: np.ndarray) -> np.ndarray:
     empty = np.diag(S) <= EMPTY * np.diag(S).max()
     for j in np.flatnonzero(empty):
         if frame.constant is not None and frame.centre[j] != 0:
-            raise InputError(
+            raise IdentificationError(
                 f"column {_label(problem, j)} is constant, as column "
                 f"{_label(problem, frame.constant)} is; drop one of them"
             )
@@ -73,7 +73,7 @@ def _empty_columns(problem: Problem, S: np.ndarray) -> np.ndarray:
     for direction in np.transpose(null):
         together = touched(frame, direction[:, None])
         names = [_label(problem, j) for j in np.flatnonzero(together)]
-        raise InputError(
+        raise IdentificationError(
             f"columns {', '.join(names)} determine one another (collinear): their coefficients "
             "cannot be told apart; drop one of them"
         )

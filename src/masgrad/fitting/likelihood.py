@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family, Tally
 from masgrad.models.glm import GLM
 
@@ -26,7 +27,7 @@ def tally(result: "Result") -> Tally | None:
     local, family = result.local, family_of(result)
     if family is None or not np.isfinite(local.constants).all():
         return None
-    if family.name == "gaussian":  # sums of squares, without the cancellation of y^2
+    if isinstance(family, Gaussian):  # a sum of squares, without the cancellation of y^2
         return Tally(local.squares / 2, 0.0, 0.0, local.count)
     saturated, base = map(float, local.constants)
     return Tally(local.loss, saturated, base, local.count)
@@ -41,8 +42,10 @@ def dispersion(result: "Result") -> float | None:
     family = family_of(result)
     if family is None:
         return None
+    if not family.dispersed:
+        return 1.0
     left = result.local.count - estimated(result)
-    return float(result.local.squares / left) if family.dispersed else 1.0
+    return float(result.local.squares / left) if left > 0 else None
 
 
 def deviance(result: "Result") -> float | None:

@@ -13,7 +13,8 @@ import numpy as np
 
 from masgrad.data.formulas import Terms
 from masgrad.data.source import Source
-from masgrad.errors import InputError, muted
+from masgrad.errors import IdentificationError, InputError, muted
+from masgrad.fitting.diagnose import Diagnostic, Diagnostics
 from masgrad.fitting.options import Options
 from masgrad.fitting.pipeline import fit_source
 from masgrad.fitting.result import Result
@@ -34,10 +35,26 @@ def fit_penalised(model: Model, source: Source, terms: Terms | None, options: Op
             "optimum,\nthe minimiser of mean loss + lam |theta|^2 / 2 over the population."
         )
         notes = (*shrunk.notes, note)
-        return replace(shrunk, penalized=shrunk.theta, target=PENALISED, notes=notes)
+        return replace(
+            shrunk,
+            penalized=shrunk.theta,
+            target=PENALISED,
+            notes=notes,
+            diagnostics=_not_identified(shrunk.diagnostics),
+        )
     how = replace(plain.how, reads=plain.how.reads + shrunk.how.reads)
     note = "Estimates and intervals are without the penalty; with it: result.penalized_params."
     return replace(plain, penalized=shrunk.theta, how=how, notes=(*plain.notes, note))
+
+
+def _not_identified(found: Diagnostics) -> Diagnostics:
+    said = (
+        "the data alone do not bound every coefficient, the penalty does: intervals are about the "
+        "penalised optimum."
+    )
+    return Diagnostics(
+        Diagnostic(d.name, False, said) if d.name == "separation" else d for d in found
+    )
 
 
 def _without(
@@ -47,7 +64,7 @@ def _without(
     try:
         with muted():
             plain = fit_source(model, source, terms, replace(options, penalty=None, start=start))
-    except InputError:
+    except IdentificationError:
         return None
     return None if plain.loose.any() else plain
 

@@ -8,7 +8,7 @@ from masgrad.chains.progress import Progress
 from masgrad.data.arrays import count_rows
 from masgrad.data.formulas import Terms
 from masgrad.data.source import Source
-from masgrad.errors import InputError
+from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting import frame as frames
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.correcting import Corrected
@@ -39,9 +39,9 @@ def fit_source(
 ) -> Result:
     """`fit` on a source of rows, perhaps after earlier ones whose local model is the prior."""
     began = time.perf_counter()
-    if options.cov_type == "nonrobust" and isinstance(model, GLM):
-        model = model.scoring()
     problem = Problem(model, source, frame or frames.identity(1), options.threads, prior)
+    canonical = problem.family is None or problem.family.canonical
+    problem.informed = options.cov_type == "nonrobust" and not canonical
     check_options(problem, options)
     with one_blas_thread(), Progress(_total(source), options.progress, "rows") as bar:
         watch = Watch(bar)
@@ -96,7 +96,7 @@ def _check_rows(problem: Problem, sample: Sample) -> None:
     known = count_rows(sample.rows) if sample.whole else problem.source.count
     earlier = 0 if problem.prior is None else problem.prior.rows
     if known is not None and known + earlier <= p and problem.ridge.matrix is None:
-        raise InputError(
+        raise IdentificationError(
             f"{known + earlier} rows cannot estimate {p} parameters with intervals; more rows than "
             "parameters are needed"
         )

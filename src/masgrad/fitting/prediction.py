@@ -17,7 +17,7 @@ import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_number
 from masgrad.data.tabled import predictors
-from masgrad.data.weighing import as_vector
+from masgrad.data.weighing import as_vector, weigh
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.simultaneous import reference
 from masgrad.fitting.sources import matrices
@@ -116,11 +116,8 @@ def _known(offset: Any, exposure: Any, data: Any) -> np.ndarray | None:
     """The known part of the predictors of rows in memory."""
     rows = data.shape[0] if hasattr(data, "shape") else len(data)
     parts = {"offset": offset, "exposure": exposure}
-    given = {k: as_vector(k, v, rows) for k, v in parts.items() if v is not None}
-    if not given:
-        return None
-    shift = given.get("offset", 0.0)
-    return shift + np.log(given["exposure"]) if "exposure" in given else np.asarray(shift)
+    given = [None if v is None else as_vector(k, v, rows) for k, v in parts.items()]
+    return weigh([None, *given]).offset
 
 
 def _beside(

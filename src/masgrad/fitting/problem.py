@@ -19,13 +19,13 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import mass, weight_of, with_design
+from masgrad.data.regression import clump, mass, weight_of, with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.ridge import Ridge
-from masgrad.models.glm import GLM, linear_sums
+from masgrad.models.glm import GLM, information_sum, linear_sums
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
 
@@ -62,6 +62,7 @@ class Problem:
     curvature: float = 0.0
     ridge: Ridge = field(default_factory=Ridge)
     tally: bool = True
+    informed: bool = False
     path: list[tuple[str, np.ndarray]] = field(default_factory=list)
     discarded: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
@@ -194,12 +195,18 @@ class Problem:
         carried = squares.sum(0) ** 2 / np.maximum(np.square(squares).sum(0), 1e-300)
         return bool(carried.min() >= min(MANY, 0.1 * len(squares)))
 
-    def raw_meat(self, total: Quadratic) -> np.ndarray:
-        """Mean of g g' in the coordinates in which blocks are summed."""
+    @cached_property
+    def clump(self) -> float:
+        """How much noisier sums are than those of rows that all have weight 1."""
+        return 1.0 if self.kept is None else clump(self.kept)
+
+    def noise(self, total: Quadratic) -> np.ndarray:
+        """Variance of a sum of gradients a unit of weight, in the coordinates of blocks."""
+        meat = self.clump * total.meat / total.count
         if self.frame.far:
-            return total.meat / total.count
+            return meat
         back = np.linalg.inv(self.frame.matrix)
-        return back.T @ total.meat @ back / total.count
+        return back.T @ meat @ back
 
     def _argument(self, phi: np.ndarray) -> np.ndarray:
         return phi if self.frame.far else self.frame.theta(phi)
@@ -214,6 +221,8 @@ class Problem:
         framed = self._framed(rows)
         if self.family is not None:
             sums = linear_sums(self.family, framed, at, hessian, meat)
+            if self.informed and hessian:
+                sums = sums._replace(information=information_sum(self.family, framed, at))
         else:
             sums = self.model.row_sums(at, framed, hessian, meat)
         self._check(rows, sums)
@@ -244,6 +253,7 @@ def add(a: RowSums, b: RowSums) -> RowSums:
         a.squares + b.squares,
         np.maximum(a.peak, b.peak),
         a.loss + b.loss,
+        None if a.information is None else a.information + b.information,
     )
 
 

@@ -35,7 +35,8 @@ class NotConvex(InputError):
 class Quadratic:
     """Sums over rows that stand for `count` observations; gradient, squares, loss are at `point`.
 
-    The constants are what y alone adds to the deviance and to the likelihood (see `Family`).
+    The constants are what y alone adds to the deviance and to the likelihood (see `Family`); the
+    information is H's expectation, where non-robust errors of a link that is not canonical need it.
     """
 
     count: float
@@ -48,12 +49,13 @@ class Quadratic:
     loss: float = 0.0
     rows: int = 0
     constants: np.ndarray = field(default_factory=lambda: np.zeros(2))
+    information: np.ndarray | None = None
 
     @classmethod
     def of(cls, count: float, point: np.ndarray, sums: RowSums, rows: int) -> "Quadratic":
-        g, H, M, squares, peak, loss = sums
+        g, H, M, squares, peak, loss, expected = sums
         assert H is not None and M is not None
-        return cls(count, point, g, H, M, squares, peak, loss, rows)
+        return cls(count, point, g, H, M, squares, peak, loss, rows, information=expected)
 
     def at(self, point: np.ndarray) -> "Quadratic":
         """The same quadratic, expanded at another point.
@@ -85,6 +87,7 @@ class Quadratic:
             self.loss + other.loss,
             self.rows + other.rows,
             self.constants + other.constants,
+            _plus(self.information, other.information),
         )
 
     def felt(self, step: np.ndarray, dispersed: bool) -> float:
@@ -156,5 +159,13 @@ class Quadratic:
         """H^-1 M H^-1 over sums: the robust covariance of the estimate (HC0)."""
         return self.solve(self.solve(self.meat).T)
 
+    def expected(self) -> "Quadratic":
+        """The same with expected curvature, where that was summed."""
+        return self if self.information is None else replace(self, hessian=self.information)
+
     def inverse(self) -> np.ndarray:
         return self.solve(np.eye(len(self.point)))
+
+
+def _plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    return None if a is None or b is None else a + b

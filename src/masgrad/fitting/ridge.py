@@ -35,8 +35,14 @@ class Ridge:
         H = None if s.hessian is None else s.hessian + count * self.matrix
         cross = np.outer(s.gradient, a)
         M = None if s.meat is None else s.meat + cross + cross.T + count * np.outer(a, a)
-        loss = s.loss + count * self.value(phi)
-        return s._replace(gradient=s.gradient + count * a, hessian=H, meat=M, loss=loss)
+        extra = count * self.value(phi)
+        return s._replace(
+            gradient=s.gradient + count * a,
+            hessian=H,
+            meat=M,
+            loss=s.loss + extra,
+            squares=s.squares + 2 * extra,
+        )
 
 
 def ridge_of(penalty: L2 | None, frame: Frame) -> Ridge:

@@ -100,7 +100,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         nobs=body["nobs"],
         names=tuple(body["names"]),
         cov_type=body["cov_type"],
-        how=_reads(body["how"]),
+        how=Reads(**body["how"]),
         shifted=body["shifted"],
         diagnostics=Diagnostics.from_json(body["diagnostics"]),
         penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
@@ -114,11 +114,6 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         target=body["target"],
         notes=tuple(body["notes"]),
     )
-
-
-def _reads(saved: dict[str, Any]) -> Reads:
-    path = tuple((label, distance) for label, distance in saved["path"])
-    return Reads(**{**saved, "path": path})
 
 
 def _fields(record: Any) -> dict[str, Any]:
@@ -150,7 +145,7 @@ def _model_to_json(model: Model | None) -> dict[str, Any] | None:
         case GLM():
             family = model.family
             said = {"family": family.name, "link": family.link, "parameter": family.parameter}
-            return {"name": "GLM", **said, "expected": family.expected}
+            return {"name": "GLM", **said}
         case GaussianMixture():
             sigma = float(model.sigma)
             return {"name": "GaussianMixture", "components": model.components, "sigma": sigma}
@@ -164,7 +159,6 @@ def _model_from_json(spec: dict[str, Any] | None) -> Model | None:
         return None
     spec = dict(spec)
     if spec["name"] == "GLM":
-        family = make_family(spec["family"], spec["link"], spec["parameter"])
-        return GLM(family.scoring() if spec["expected"] else family)
+        return GLM(make_family(spec["family"], spec["link"], spec["parameter"]))
     kinds = {c.__name__: c for c in (TraceRegression, GaussianMixture, ReluNetwork)}
     return kinds[spec.pop("name")](**spec)

@@ -50,10 +50,11 @@ def update(
         chosen = options_of(**options)
     except TypeError as error:
         raise InputTypeError(str(error).replace("options_of()", "update()")) from None
-    if isinstance(model, GLM) and model.family.expected and chosen.cov_type != "nonrobust":
+    other_link = isinstance(model, GLM) and not model.family.canonical
+    if chosen.cov_type == "nonrobust" and other_link and result.local.information is None:
         raise InputError(
-            "the old rows were fitted with cov_type='nonrobust', whose curvature is the expected "
-            "one; fit them again, or keep cov_type='nonrobust'"
+            "the old rows were fitted without the expected information that cov_type='nonrobust' "
+            "needs; fit them again"
         )
     if chosen.cov_type == "HC3" or chosen.method == "chains":
         raise InputError(
@@ -68,7 +69,11 @@ def update(
     _check_columns(result, source)
     new = fit_source(model, source, result.terms, chosen, result.frame, result.local)
     old = result.how.remainder * np.sqrt(result.nobs / new.nobs)
-    return replace(new, how=replace(new.how, remainder=new.how.remainder + old))
+    notes = new.notes
+    if result.cov_type not in (new.cov_type, "HC0"):
+        notes = (f"{result.cov_type} needs the old rows: these errors are {new.cov_type}.", *notes)
+    how = replace(new.how, remainder=new.how.remainder + old)
+    return replace(new, how=how, notes=notes)
 
 
 def _check_columns(result: Result, source: Source) -> None:

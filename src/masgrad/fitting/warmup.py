@@ -13,8 +13,8 @@ import numpy as np
 from masgrad.data.arrays import blocks
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import NotConvex, Quadratic
+from masgrad.fitting.scoring import scoring
 from masgrad.models.canonical import Gaussian
-from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
 PSEUDO = 0.02
@@ -51,13 +51,6 @@ def warm_up(
         if not moved or decrement(local) < SETTLED:
             break
     return kept.quadratic(local.point, rows)
-
-
-def scoring(problem: Problem) -> Problem:
-    """The problem with expected curvatures, which are never negative: steps of Fisher scoring."""
-    if not isinstance(problem.model, GLM) or problem.model.family.convex:
-        return problem
-    return replace(problem, model=problem.model.scoring())
 
 
 def _local(problem: Problem, phi: np.ndarray, rows: Rows, weight: np.ndarray) -> Quadratic:

@@ -169,6 +169,15 @@ def linear_sums(
         return RowSums((r if a is None else a * r) @ X, H, M, squares, peak, loss)
 
 
+def information_sum(family: Family, rows: Rows, theta: np.ndarray) -> np.ndarray:
+    """Sum of the rows' expected Hessians."""
+    X, a = rows[0], weight_of(rows)
+    with np.errstate(all="ignore"):
+        w = family.information(shifted(X @ theta, rows))
+        Z = X * np.sqrt(w if a is None else a * w)[:, None]
+        return Z.T @ Z
+
+
 def _hessian(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarray, np.ndarray]:
     """X' diag(w) X, and the largest entries of the rows that it is made of."""
     Z = X * np.sqrt(np.maximum(w, 0.0) if convex else np.abs(w))[:, None]

@@ -38,6 +38,7 @@ class RowSums(NamedTuple):
         peak: largest entry of each column of X, times the root of the curvature, (p,); 0 where
             there is no linear predictor. A step that it makes large is felt by some row.
         loss: sum of the rows' losses; 0 where there is no linear predictor.
+        information: sum of the rows' expected Hessians, (p, p), where it was asked for.
     """
 
     gradient: np.ndarray
@@ -46,6 +47,7 @@ class RowSums(NamedTuple):
     squares: float = 0.0
     peak: np.ndarray | float = 0.0
     loss: float = 0.0
+    information: np.ndarray | None = None
 
 
 class Model(eqx.Module):
