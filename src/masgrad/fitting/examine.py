@@ -57,7 +57,8 @@ def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
     return None
 
 
-def _outside(problem: Problem) -> InputError:
+def outside(problem: Problem) -> InputError:
+    """The error for an estimate that would lie on the border of the link's domain."""
     assert problem.family is not None
     family, (low, high) = problem.family, problem.family.domain
     needs = " and ".join(
@@ -76,7 +77,7 @@ def _name(source: Source, column: int) -> str:
 
 def _overflow(problem: Problem, rows: Rows) -> InputError:
     if problem.bounded:
-        return _outside(problem)
+        return outside(problem)
     if isinstance(rows, tuple) and rows[0].ndim == 2:
         largest = np.abs(rows[0]).max(0)
         column = int(np.argmax(largest))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.errors import IdentificationError, IdentificationWarning, SeparationWarning, say
+from masgrad.fitting.examine import outside
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import EMPTY, Quadratic
@@ -38,6 +39,8 @@ def unidentified(
         empty = _empty_columns(problem, _design_moment(problem, local, kept))
     if local.null.shape[1] > len(empty) and not flat.size:  # X is sound, so it is y
         flat = separated(problem, local)
+        if problem.bounded and not flat.size:
+            raise outside(problem)
     if flat.size:
         _warn_separated(problem, flat)
     return np.hstack([np.eye(len(local.point))[:, empty], flat])
