@@ -80,6 +80,11 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
         value = values[k - 1] if k else None
         if value is None and found.missing is None:
             found.missing = row + int(rows[np.argmax(indices == k - 1)])
+        elif isinstance(value, float) and abs(value) >= 2**53:
+            raise InputError(
+                f"column {name!r} holds {value:.0f}, a number of more digits than floats keep, so "
+                "that levels would be merged; store it as text or whole numbers (Parquet)"
+            )
         elif value is not None and value not in found.first:
             found.first[value] = row + int(rows[np.argmax(indices == k - 1)])
     if len(found.first) > MOST:

@@ -54,7 +54,7 @@ def look_ahead(
     read = parts if problem.prior is None else parts[:-1]
     if ordered or not problem.spread or not informs(problem.quadratic(total.point, kept), total):
         size = total.typical(phi - total.point)
-        return Ahead(False, np.zeros_like(phi), size, size, [])
+        return Ahead(False, np.zeros_like(phi), size, size + _old(problem, total, phi, kept), [])
     extra, own = third_order(problem, total, read, phi, kept)
     if not np.isfinite(own):  # an exponential has overflowed there
         return Ahead(False, np.zeros_like(phi), np.inf, np.inf, [])
@@ -64,6 +64,13 @@ def look_ahead(
     if agrees(parts[0], problem.prior, problem.clump):
         return Ahead(True, extra + old, own, float(np.hypot(own, error)), parts)
     return Ahead(True, extra, own, own + total.typical(old), read)
+
+
+def _old(problem: Problem, total: Quadratic, phi: np.ndarray, kept: Rows) -> float:
+    """What the prior may miss at phi, in standard errors, though kept rows cannot tell it well."""
+    if problem.prior is None:
+        return 0.0
+    return total.typical(third_order(problem, total, [problem.prior], phi, kept)[0])
 
 
 def third_order(

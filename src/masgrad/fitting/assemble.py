@@ -10,6 +10,7 @@ from masgrad.data.formulas import Terms
 from masgrad.data.regression import offset_of
 from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
 from masgrad.fitting.bootstrap import Diverged, chain_covariance
+from masgrad.fitting.closing import close, wanted
 from masgrad.fitting.correcting import Corrected
 from masgrad.fitting.covariance import covariance, leveraged_meat
 from masgrad.fitting.diagnose import diagnose
@@ -45,6 +46,8 @@ def assemble(
 ) -> Result:
     """The result of a fit that began at this time."""
     local, notes = _without_penalty(problem, done.local), list(problem.notes)
+    closed = wanted(problem, sample.whole, options.plan.passes) and not problem.stop.is_set()
+    local = close(problem, local, watch) if closed else local
     check_kinks(problem, local, sample.rows)
     fixed = unidentified(problem, local, sample.rows, done.flat)
     drift = watch.drift(problem.noise(local))
@@ -70,7 +73,7 @@ def assemble(
         )
     elif not fixed.size:
         _warn(problem, options, sample, done, drift)
-    extra = (options.cov_type == "HC3") + (df is not None)
+    extra = (options.cov_type == "HC3") + (df is not None) + closed
     found = diagnose(problem, options, local, loose, sample.rows, watch, draws)
     how = Reads(
         done.reads + extra,
@@ -147,19 +150,21 @@ def _warn(
             "are separated; shuffle the rows, or let them be read twice",
         )
     elif drift > SURPRISE and not sample.whole and problem.source.ordered:
+        once = "a single read relies on it: let the rows be read twice"
+        made_up = once if done.reads == 1 else "correcting reads make up for that"
         say(
             OrderWarning,
             f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
-            "more than they would; correcting reads make up for that. If neighbouring rows belong "
-            "together, such as repeated measurements, intervals for independent rows are too short",
+            f"more than they would; {made_up}. If neighbouring rows belong together, such as "
+            "repeated measurements, intervals for independent rows are too short",
         )
     open_ended = plan.passes in ("auto", "converge") and problem.source.again
     limit = 10 * plan.tolerance if open_ended and problem.prior is None else FAR
-    if done.felt > 1:
+    if done.felt > (1 if problem.prior is None else 0.3):
         say(
             AccuracyWarning,
-            f"some row's residual moved by {done.felt:.2g} times its noise while rows were read "
-            "once: standard errors may be off; let the rows be read twice",
+            f"some row's residual moved by {done.felt:.2g} times its noise since it was read: "
+            "standard errors may be off; let all rows be read together, and twice",
         )
     if done.remainder > limit:
         say(

@@ -18,11 +18,15 @@ from masgrad.fitting.identify import separated
 from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.quadratic import NotConvex, Quadratic
 from masgrad.fitting.scoring import scoring
+from masgrad.fitting.separation import separating
 from masgrad.fitting.steps import ROUNDING, Path, Steady, damping, on_plateau
 from masgrad.types import Rows
 
 FELT = 0.2
 """A last step may move no row's residual by more than this share of its noise."""
+
+DOUBT = 12
+"""Reads after which it is asked whether responses are separated, and no end is to be expected."""
 
 SCORING = 0.999
 """Share of a step of Fisher scoring that is taken; less than 1, so that it is never the last."""
@@ -105,6 +109,10 @@ def correct(
             return end
         if end.flat is not None or move.still:
             return end
+        if reads == DOUBT:
+            away = separating(problem, move.total.point, kept)
+            if away is not None:
+                return replace(end, flat=away[:, None] / np.linalg.norm(away))
         phi = path.forward(move.total, move.step)
     raise AssertionError("the last read returns")
 
@@ -186,7 +194,9 @@ def _end(problem: Problem, move: Move, kept: Rows, reads: int, steady: Steady) -
     local = carry(problem, total, ahead.parts, there, kept) if carried else total.at(there)
     left = ahead.left if move.shorter == 1 else total.typical(move.whole)
     exact = move.still and problem.prior is None
-    return Corrected(local, reads, size, 0.0 if exact else left, flat=flat)
+    prior = problem.prior
+    felt = 0.0 if prior is None else prior.felt(there - prior.point, problem.dispersed)
+    return Corrected(local, reads, size, 0.0 if exact else left, felt=felt, flat=flat)
 
 
 def _same_errors(local: Quadratic, before: Quadratic) -> bool:

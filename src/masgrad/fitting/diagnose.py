@@ -66,8 +66,8 @@ def diagnose(
     """Everything that was watched. `draws` are the chains' iterates, (K, T, p), if any ran."""
     meat = problem.noise(local)
     found = [
-        _order(watch.drift(meat)),
-        _blocks(*watch.outlying(meat)),
+        _order(watch.drift(meat), watch.examined),
+        _blocks(*watch.outlying(meat, problem.source.ordered), watch.examined),
         _condition(local.condition),
         _separation(problem, loose),
         *([] if loose.any() or options.penalty is not None else _bias(problem, local, kept)),
@@ -77,9 +77,11 @@ def diagnose(
     return Diagnostics(found)
 
 
-def _order(drift: float) -> Diagnostic:
+def _order(drift: float, examined: bool) -> Diagnostic:
     ok = drift <= SURPRISE
-    if ok:
+    if not examined:
+        said = "not examined: there are fewer than four blocks of rows."
+    elif ok:
         said = f"gradients drift no more than in a random order ({drift:.1f} standard deviations)."
     else:
         said = (
@@ -90,9 +92,11 @@ def _order(drift: float) -> Diagnostic:
     return Diagnostic("order of rows", ok, said)
 
 
-def _blocks(surprise: float, place: str) -> Diagnostic:
+def _blocks(surprise: float, place: str, examined: bool) -> Diagnostic:
     ok = surprise <= SURPRISE
-    if ok:
+    if not examined:
+        said = "not examined: there are fewer than four blocks of rows."
+    elif ok:
         said = f"no stretch of rows stands out (largest: {surprise:.1f} standard deviations)."
     else:
         said = (
@@ -148,12 +152,12 @@ def _step(problem: Problem, options: "Options") -> Diagnostic:
     c, averaged = options.plan.step_size, any(n.startswith("MasGrad") for n, _ in problem.path)
     if not averaged:
         return Diagnostic("step", True, "all steps were Newton's; none depends on a step size.")
-    ok = c < 2 and not problem.discarded
+    ok = c < 2
     said = f"MasGrad's step {c:g} / gamma is {'stable' if c < 2 else 'NOT stable'} (below 2)"
     if problem.discarded:
-        said += ", its average was worse than its start and was not used"
+        said += "; its average was worse than its start and was not used"
     if not ok:
-        said += "; leave step_size at 1. The correcting reads do not depend on it"
+        said += "; leave step_size at 1 (the correcting reads do not depend on it)"
     return Diagnostic("step", ok, said + ".")
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from masgrad.data.arrays import BLOCK
-from masgrad.errors import InputTypeError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.options import options_of
 from masgrad.fitting.penalised import fit_penalised
 from masgrad.fitting.pipeline import fit_source
@@ -77,6 +77,10 @@ def fit(
     if not isinstance(model, Model):
         hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
         raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")
+    if exposure is not None and isinstance(model, GLM) and model.family.link != "log":
+        raise InputError(
+            f"exposure is for the log link, and this is the {model.family.link} link; give offset="
+        )
     options = options_of(
         passes, cov_type, method, chains, step_size, start, starts, memory, block_size, threads,
         seed, progress, penalty,

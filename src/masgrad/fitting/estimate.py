@@ -105,30 +105,22 @@ def _once(problem, sample, start, watch) -> Corrected:
 
 
 def _twice(problem, plan, sample, start, watch) -> Corrected:
-    """MasGrad, averaged, and correcting reads."""
-    rng = np.random.default_rng([plan.seed, 1])
-    batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
-    blocks = problem.source.blocks(rng)
-    problem.path.append(("kept rows", start.point))
-    try:
-        phi = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
-        problem.path.append(("MasGrad, averaged", phi))
-        phi, average = _better(problem, sample.rows, phi, start.point), phi
-        problem.discarded = phi is not average
-    except BadBlock:  # it ran away, or a value is missing: then the next read finds it
-        phi = start.point
-    except KeyboardInterrupt:
-        problem.stop.set()
-        phi = start.point
+    """MasGrad, averaged, and correcting reads.
 
-    known, reads = np.zeros(2), 1
+    Where a column is carried by a few rows MasGrad's batches hardly meet it, and its average is
+    worse than its start: then all reads are correcting ones.
+    """
+    problem.path.append(("kept rows", start.point))
+    phi = _averaged(problem, plan, sample, start, watch) if problem.spread else start.point
+    before = int(problem.spread)
+    known, reads = np.zeros(2), before
 
     def read(phi: np.ndarray) -> Quadratic:
         nonlocal reads
         watch.restart()
         if problem.stop.is_set():
             return problem.quadratic(phi, sample.rows)
-        if reads > 1:
+        if reads > before:
             problem.path.append((f"read {reads}", phi))
         total, reads = problem.read(phi, watch), reads + 1
         known[:], problem.tally = (total.constants if problem.tally else known), False
@@ -138,11 +130,29 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         return problem.source.ordered and watch.drift(problem.noise(total)) > SURPRISE
 
     longest = 0.1 if plan.passes == "converge" else np.inf
-    goal = Goal(plan.tolerance, longest, max(1, plan.most - 1))
+    goal = Goal(plan.tolerance, longest, max(1, plan.most - before))
     safe = level(problem, sample.rows) if problem.bounded else None
     back = start.point if safe is None else safe
     done = correct(problem, phi, sample.rows, goal, read, ordered, back)
-    return replace(done, reads=done.reads + 1)
+    return replace(done, reads=done.reads + before)
+
+
+def _averaged(problem, plan, sample, start, watch) -> np.ndarray:
+    """Where the correcting reads begin: MasGrad's average, if it is worth something."""
+    rng = np.random.default_rng([plan.seed, 1])
+    batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
+    blocks = problem.source.blocks(rng)
+    try:
+        average = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
+    except BadBlock:  # it ran away, or a value is missing: then the next read finds it
+        return start.point
+    except KeyboardInterrupt:
+        problem.stop.set()
+        return start.point
+    problem.path.append(("MasGrad, averaged", average))
+    phi = _better(problem, sample.rows, average, start.point)
+    problem.discarded = phi is not average
+    return phi
 
 
 def _better(problem: Problem, rows: Rows, phi: np.ndarray, start: np.ndarray) -> np.ndarray:

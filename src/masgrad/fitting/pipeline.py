@@ -86,6 +86,7 @@ def _estimate(
     start = best_start(problem, rows, options.start, options.starts, rng)
     done = estimate(problem, options.plan, sample, start, watch)
     check_minimum(problem, done.local)
+    _check_mass(problem, done.local)
     _check_responses(problem)
     return sample, done
 
@@ -106,6 +107,14 @@ def _check_rows(problem: Problem, sample: Sample) -> None:
             raise BadBlock(sample.rows)
         problem.span[:] = float(y.min()), float(y.max())
         _check_responses(problem)
+
+
+def _check_mass(problem: Problem, local: Quadratic) -> None:
+    if local.count <= len(local.point) < local.rows and problem.ridge.matrix is None:
+        raise IdentificationError(
+            f"weights sum to {local.count:g}, and there are {len(local.point)} parameters: weights "
+            "are frequencies, the number of rows that each row stands for; multiply them"
+        )
 
 
 def _check_responses(problem: Problem) -> None:

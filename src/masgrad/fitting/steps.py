@@ -26,7 +26,18 @@ def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
         return 1.0
     moved = np.concatenate([np.abs(problem.features(rows) @ step) for rows in blocks(kept)])
     d = float(np.quantile(moved, 0.95))
+    d = d if problem.spread else max(d, _rare(problem, step, kept))
     return float(np.log1p(d) / d) if d > 1 else 1.0
+
+
+def _rare(problem: Problem, step: np.ndarray, kept: Rows) -> float:
+    """How far predictors of the rows move that carry a rare but even column, such as a dummy."""
+    U = problem.features(kept)
+    squares = np.square(U)
+    weight = np.maximum(squares.sum(0), np.finfo(float).tiny)
+    even = np.abs(U).max(0) * weight < 3 * (squares * np.abs(U)).sum(0)
+    moved = np.abs(U @ step) @ squares / weight
+    return float(moved[even].max(initial=0.0))
 
 
 def on_plateau(problem: Problem, total: Quadratic) -> bool:

@@ -44,6 +44,11 @@ def update(
             "this estimate is about the penalised optimum, which other rows would move; fit all "
             "rows together"
         )
+    if result.loose.any():
+        raise InputError(
+            f"{result.labels[int(np.argmax(result.loose))]} has no estimate, so that the old rows "
+            "cannot stand as a local model; fit all rows together"
+        )
     same = result.cov_type if result.cov_type in ("HC1", "nonrobust") else "robust"
     options.setdefault("cov_type", same)
     try:

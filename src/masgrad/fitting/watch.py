@@ -30,6 +30,7 @@ class Watch:
     def restart(self) -> None:
         """Forget the gradients: the next ones are taken at another theta."""
         self.counts: list[float] = []
+        self.seen: list[int] = []
         self.gradients: list[np.ndarray] = []
         self.grain, self.inside = 1, 0
 
@@ -41,18 +42,21 @@ class Watch:
     def __call__(self, rows: int, mass: float, gradient: np.ndarray) -> None:
         self.tick(rows)
         with self.lock:
-            self._remember(mass, gradient)
+            self._remember(rows, mass, gradient)
 
-    def _remember(self, mass: float, gradient: np.ndarray) -> None:
+    def _remember(self, rows: int, mass: float, gradient: np.ndarray) -> None:
         if self.inside:
+            self.seen[-1] += rows
             self.counts[-1] += mass
             self.gradients[-1] = self.gradients[-1] + gradient
         else:
+            self.seen.append(rows)
             self.counts.append(mass)
             self.gradients.append(gradient)
         self.inside = (self.inside + 1) % self.grain
         if len(self.counts) == 2 * STRETCHES and not self.inside:
             self.counts = [a + b for a, b in zip(self.counts[::2], self.counts[1::2], strict=True)]
+            self.seen = [a + b for a, b in zip(self.seen[::2], self.seen[1::2], strict=True)]
             pairs = zip(self.gradients[::2], self.gradients[1::2], strict=True)
             self.gradients = [a + b for a, b in pairs]
             self.grain *= 2
@@ -63,21 +67,26 @@ class Watch:
         Args:
             meat: mean of g g' in the coordinates of the gradients that were seen.
         """
-        if len(self.counts) < 4:
+        if not self.examined:
             return 0.0
         each, free = self._surprises(meat)
         free *= len(each) - 1
         return float((each.sum() - free) / np.sqrt(2.0 * free))
 
-    def outlying(self, meat: np.ndarray) -> tuple[float, str]:
+    @property
+    def examined(self) -> bool:
+        """Whether there are stretches of rows to compare."""
+        return len(self.counts) >= 4
+
+    def outlying(self, meat: np.ndarray, ordered: bool) -> tuple[float, str]:
         """Standard deviations by which the gradient of one stretch stands out, and which it is."""
-        if len(self.counts) < 4:
+        if not self.examined:
             return 0.0, ""
         each, free = self._surprises(meat)
         worst = int(np.argmax(each))
         others = np.delete(each, worst).mean()
-        begin = sum(self.counts[:worst])
-        place = f"rows {begin:,.0f} to {begin + self.counts[worst]:,.0f} of those read"
+        begin, long = sum(self.seen[:worst]), self.seen[worst]
+        place = f"rows {begin:,} to {begin + long:,}" if ordered else f"{long:,} neighbouring rows"
         return float((each[worst] - max(others, free)) / np.sqrt(2.0 * free)), place
 
     def _surprises(self, meat: np.ndarray) -> tuple[np.ndarray, int]:

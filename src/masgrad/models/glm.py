@@ -159,7 +159,8 @@ def linear_sums(
         H, peak, loss, squares, M = None, 0.0, 0.0, 0.0, None
         if hessian:
             value, r, w = family.local(t, y)
-            loss, squares = _total(value, a), _squares(family, t, r, a)
+            loss = _total(value, a)
+            squares = _total(squared_residuals(family, t, r), a) if family.dispersed else 0.0
             H, peak = _hessian(X, w if a is None else a * w, family.convex)
         else:
             r = family.slope(t, y)
@@ -184,11 +185,9 @@ def _hessian(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarray, np
     return (Z.T @ Z if convex else X.T @ (w[:, None] * X)), _peak(Z)
 
 
-def _squares(family: Family, t: np.ndarray, r: np.ndarray, a: np.ndarray | None) -> float:
-    """Sum of (y - mean)^2 over the variance, where its scale is to be estimated."""
-    if not family.dispersed:
-        return 0.0
-    return _total(r * r if family.canonical else r * r / family.information(t), a)
+def squared_residuals(family: Family, t: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """(y - mean)^2 over the variance function, from the slopes r."""
+    return r * r if family.canonical else r * r / family.information(t)
 
 
 def _total(values: np.ndarray, a: np.ndarray | None) -> float:
