@@ -8,7 +8,13 @@ import statsmodels.api as sm
 
 import masgrad as mg
 from glm_oracle import reference
-from masgrad.errors import AccuracyWarning, InputError, InputTypeError, OrderWarning
+from masgrad.errors import (
+    AccuracyWarning,
+    InputError,
+    InputTypeError,
+    OrderWarning,
+    SeparationWarning,
+)
 from masgrad.models.families import LINKS, make_family
 from real_data import BY_NAME, options_of
 from test_real_data import errors_of, family_of
@@ -71,7 +77,7 @@ def test_a_penalty_where_rows_are_as_few_as_columns(rows):
 
 def test_weights_that_sum_to_less_than_the_columns():
     X = np.random.default_rng(0).normal(size=(50, 2))
-    with pytest.raises(InputError, match=r"N = 0\.5"):
+    with pytest.raises(InputError, match=r"weights sum to 0\.5, and there are 2"):
         mg.fit(mg.Linear(), (X, X[:, 0]), weights=np.full(50, 0.01), cov_type="HC1")
 
 
@@ -193,3 +199,88 @@ def test_real_data_by_two_reads_and_by_one(name, passes, monkeypatch):
     assert away < (0.01 if passes == "auto" else 0.3)
     if passes == "auto":
         np.testing.assert_allclose(r.bse, errors, rtol=5e-3)
+
+
+# What a newcomer found.
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.AccuracyWarning")
+@pytest.mark.parametrize("passes", [3, 4])
+def test_a_rare_dummy_with_a_limit_on_reads(passes):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([np.ones(200_000), rng.random(200_000) < 5e-4]).astype(float)
+        y = rng.poisson(0.3, 200_000).astype(float)
+        best = mg.fit(mg.Poisson(), (X, y))
+        r = mg.fit(mg.Poisson(), (X, y), passes=passes)
+        assert np.abs((r.params - best.params) / best.bse).max() < 0.3
+
+
+@pytest.mark.parametrize("rows", [1000, 20_000, 100_000])
+def test_complete_separation_is_seen_however_many_rows_there_are(rows):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(rows), rng.normal(size=(rows, 2))])
+    with pytest.warns(SeparationWarning):
+        r = mg.fit(mg.Logistic(), (X, (X[:, 1] > 0.5).astype(float)))
+    assert np.isinf(r.bse[:2]).all()
+
+
+def test_nearly_separated_responses_are_not_called_separated(recwarn):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-60 * (X[:, 1] - 0.5)))).astype(float)
+    r = mg.fit(mg.Logistic(), (X, y))
+    assert np.isfinite(r.bse).all() and not recwarn.list
+
+
+def test_a_result_without_an_estimate_is_not_updated():
+    x = np.arange(40.0)
+    X = np.column_stack([np.ones(40), x])
+    with pytest.warns(SeparationWarning):
+        r = mg.fit(mg.Logistic(), (X, (x > 20).astype(float)))
+    with pytest.raises(InputError, match="no estimate"):
+        r.update((X, (x > 10).astype(float)))
+
+
+def test_updates_of_a_rare_level_say_what_they_miss():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": rng.normal(size=40_000)})
+    frame["g"] = np.where(rng.random(40_000) < 0.001, "s", "p")
+    frame["y"] = rng.poisson(np.exp(-1.5 + 0.2 * frame["a"]))
+    with pytest.warns(AccuracyWarning, match="since it was read"):
+        r = mg.glm("y ~ a + g", frame[:10_000], "poisson").update(frame[10_000:])
+    whole = mg.glm("y ~ a + g", frame, "poisson")
+    away = np.sqrt(np.mean(((r.params - whole.params) / whole.bse) ** 2))
+    assert away < 2 * r.how.remainder + 0.01
+
+
+@pytest.mark.parametrize("name", ["gamma", "inverse_gaussian", "gaussian"])
+def test_likelihoods_with_a_dispersion_are_those_at_the_estimate(name):
+    """Of a wrong model: there an error in the dispersion is one of first order."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=100_000)
+    frame = pd.DataFrame({"a": a, "z": np.exp(0.3 + 0.3 * a + 0.8 * rng.normal(size=100_000))})
+    r, best = (mg.glm("z ~ a", frame, name, "log", passes=p) for p in ("auto", "converge"))
+    assert r.log_likelihood == pytest.approx(best.log_likelihood, abs=0.05)
+    assert r.deviance == pytest.approx(best.deviance, abs=0.05)
+
+
+def test_levels_that_floats_would_merge(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": 2**60 + 100 * rng.integers(0, 6, 200), "y": rng.normal(size=200)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=r"'id' holds .* digits"):
+        mg.glm("y ~ C(id)", tmp_path / "t.csv")
+    assert len(mg.glm("y ~ C(id)", frame).params) == 6
+
+
+def test_exposure_needs_the_log_link():
+    X = np.ones((20, 1))
+    with pytest.raises(InputError, match="exposure is for the log link"):
+        mg.fit(mg.Linear(), (X, np.arange(20.0)), exposure=np.ones(20))
+
+
+def test_an_order_that_was_not_examined_is_not_called_sound():
+    frame, rng = table(500)
+    frame["y"] = np.sort(rng.normal(size=500))
+    assert "not examined" in str(mg.glm("y ~ a", frame).diagnostics)

@@ -88,8 +88,13 @@ class Arrays(Source):
         for start in starts:
             yield self._tree(lambda a, s=start: a[s : s + self.block])
 
+    @property
+    def chunk(self) -> int:
+        """Neighbouring rows that stay together in a random order; blocks have several of them."""
+        return min(CHUNK, max(1, self.block // 8)) if self.count > self.block else 1
+
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
-        chunk = CHUNK if self.count > self.block else 1
+        chunk = self.chunk
         chunks = rng.permutation(-(-self.count // chunk))
         many = max(1, self.block // chunk)
         for start in range(0, len(chunks), many):

@@ -21,7 +21,7 @@ from masgrad.data.medium import Medium
 from masgrad.data.parquet import Parquet
 from masgrad.data.paths import column_names, expand, is_paths, kind
 from masgrad.data.scans import Scan
-from masgrad.data.source import CHUNK, Arrays, Source, Stream
+from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.terms import Columns, Terms
 from masgrad.data.weighing import Place, beside, weigh
 from masgrad.errors import InputError
@@ -165,14 +165,15 @@ class TableInMemory(Arrays):
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         """The order of `Arrays`, by slices: gathering rows one by one would take as long as X."""
-        if self.count <= self.block:
+        chunk = self.chunk
+        if chunk == 1:
             yield from super()._shuffled(rng)
             return
-        starts = CHUNK * rng.permutation(-(-self.count // CHUNK))
-        many = max(1, self.block // CHUNK)
+        starts = chunk * rng.permutation(-(-self.count // chunk))
+        many = self.block // chunk
         for k in range(0, len(starts), many):
             chosen = starts[k : k + many].tolist()
-            yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + CHUNK] for s in c]))
+            yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + chunk] for s in c]))
 
 
 def table_rows(medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK) -> Source:

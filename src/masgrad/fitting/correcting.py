@@ -194,7 +194,7 @@ def _end(problem: Problem, move: Move, kept: Rows, reads: int, steady: Steady) -
     local = carry(problem, total, ahead.parts, there, kept) if carried else total.at(there)
     left = ahead.left if move.shorter == 1 else total.typical(move.whole)
     exact = move.still and problem.prior is None
-    prior = problem.prior
+    prior = None if ahead.trusted else problem.prior  # else its M and H are carried along
     felt = 0.0 if prior is None else prior.felt(there - prior.point, problem.dispersed)
     return Corrected(local, reads, size, 0.0 if exact else left, felt=felt, flat=flat)
 

@@ -15,6 +15,10 @@ ROUNDING = 1e-6
 """A step, in standard errors, that need not be watched."""
 
 
+SEVERAL = 8
+"""Rows that must share in a rare column for it to shorten steps."""
+
+
 def damping(problem: Problem, step: np.ndarray, kept: Rows) -> float:
     """log(1 + d) / d for a step that moves most linear predictors by up to d > 1, else 1.
 
@@ -35,7 +39,8 @@ def _rare(problem: Problem, step: np.ndarray, kept: Rows) -> float:
     U = problem.features(kept)
     squares = np.square(U)
     weight = np.maximum(squares.sum(0), np.finfo(float).tiny)
-    even = np.abs(U).max(0) * weight < 3 * (squares * np.abs(U)).sum(0)
+    even = np.abs(U).max(0) * weight < 1.5 * (squares * np.abs(U)).sum(0)
+    even &= weight**2 > SEVERAL * np.square(squares).sum(0)  # not one outlier
     moved = np.abs(U @ step) @ squares / weight
     return float(moved[even].max(initial=0.0))
 
