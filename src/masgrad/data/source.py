@@ -19,7 +19,7 @@ from masgrad.data.regression import Regression
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-CHUNK = 256
+CHUNK = 1024
 """Neighbouring rows of an array that stay together when it is read in a random order."""
 
 
@@ -62,6 +62,9 @@ class Arrays(Source):
         kept: which of the user's rows these are, where some were left out.
     """
 
+    views = True
+    """Whether blocks are views, which cost nothing to make."""
+
     def __init__(
         self,
         rows: Rows,
@@ -91,7 +94,7 @@ class Arrays(Source):
     @property
     def chunk(self) -> int:
         """Neighbouring rows that stay together in a random order; blocks have several of them."""
-        return min(CHUNK, max(1, self.block // 8)) if self.count > self.block else 1
+        return min(CHUNK, max(1, self.block // 4)) if self.count > self.block else 1
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         chunk = self.chunk
@@ -109,10 +112,10 @@ class Arrays(Source):
         return pick(lambda a: as_float(part(a), self.real), self.rows)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """`size` rows from all over the array, or all of them in order."""
+        """`size` rows from all over the array in a random order, or all of them in their own."""
         if size >= self.count:
             return self._tree(lambda a: a[:])
-        return self.take(np.sort(rng.choice(self.count, size, replace=False, shuffle=False)))
+        return self.take(rng.choice(self.count, size, replace=False))
 
 
 class Stream(Source):

@@ -156,12 +156,15 @@ class TableSource(Source):
 class TableInMemory(Arrays):
     """Columns in memory seen through terms: blocks from anywhere, made by whoever asks for them."""
 
+    views = False
+
     def __init__(self, columns: Columns, terms: Terms, block: int = BLOCK):
         super().__init__(dict(columns), terms.names, block, real=False)
         self.terms = terms
 
     def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
-        return as_block(self.terms, super()._tree(part), self.place)
+        columns = {name: part(column) for name, column in self.rows.items()}
+        return as_block(self.terms, columns, self.place)
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         """The order of `Arrays`, by slices: gathering rows one by one would take as long as X."""

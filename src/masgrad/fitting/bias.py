@@ -9,7 +9,7 @@ p / N = 0.005.
 
 import numpy as np
 
-from masgrad.data.arrays import blocks
+from masgrad.data.arrays import blocks, pick
 from masgrad.data.regression import mass, weight_of
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -17,13 +17,16 @@ from masgrad.models.family import Family
 from masgrad.models.glm import shifted
 from masgrad.types import Rows
 
+ENOUGH = 8192
+"""Kept rows that are looked at."""
+
 
 def bias(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray | None:
     """The bias of phi, from rows that stand for the others; None without a likelihood."""
     family = problem.family
     if family is None or (family.canonical and family.link == "identity"):
         return None
-    half = np.linalg.cholesky(local.inverse())
+    half, kept = np.linalg.cholesky(local.inverse()), pick(lambda a: a[:ENOUGH], kept)
     total = np.zeros_like(local.point)
     for rows in blocks(kept):
         total += _block(problem, family, local.point, half, rows)

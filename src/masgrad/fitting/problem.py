@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import clump, mass, weight_of, with_design
-from masgrad.data.source import Arrays, Source
+from masgrad.data.source import Arrays, Source, ahead
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
@@ -31,6 +31,10 @@ from masgrad.types import Rows
 
 MANY = 50
 """Rows that must share in a column for a sample to speak for it."""
+
+MADE_AHEAD = 32
+"""Below so many parameters one thread makes blocks and another sums: two that do both would wait
+for one another."""
 
 THREAD_ROWS = 50_000
 """Fewer rows are summed by one thread: starting others would take as long."""
@@ -129,6 +133,10 @@ class Problem:
 
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
+        if isinstance(self.source, Arrays) and not self.source.views and len(phi) < MADE_AHEAD:
+            many = self.source.count > THREAD_ROWS
+            blocks = ahead(self.source.blocks()) if many else self.source.blocks()
+            return self.read_blocks(phi, blocks, watch)
         if isinstance(self.source, Arrays):
             return self.read_slices(phi, range(0, self.source.count, self.source.block), watch)
         return self.read_blocks(phi, self.source.blocks(), watch)
