@@ -188,7 +188,10 @@ def test_an_update_says_that_hc3_was_given_up():
 @pytest.mark.parametrize("passes", ["auto", 1])
 @pytest.mark.filterwarnings("ignore::masgrad.errors.MasgradWarning")
 def test_real_data_by_two_reads_and_by_one(name, passes, monkeypatch):
-    """With 1,500 kept rows all of them are large. One read: 0.3 standard errors at worst."""
+    """With 1,500 kept rows all of them are large. One read: 0.3 standard errors at worst.
+
+    So few kept rows tell less of how errors change over the last step: 1 % is allowed.
+    """
     monkeypatch.setattr("masgrad.fitting.pipeline.KEEP", 1500)
     record, ref = BY_NAME[name], reference(name)
     options = options_of(record) | ({"link": record.link} if record.link else {})
@@ -198,7 +201,7 @@ def test_real_data_by_two_reads_and_by_one(name, passes, monkeypatch):
     away = np.abs((r.params.to_numpy() - ref.theta) / errors).max()
     assert away < (0.01 if passes == "auto" else 0.3)
     if passes == "auto":
-        np.testing.assert_allclose(r.bse, errors, rtol=5e-3)
+        np.testing.assert_allclose(r.bse, errors, rtol=1e-2)
 
 
 # What a newcomer found.
