@@ -198,9 +198,14 @@ def by_formula(N=1_000_000, p=20):
     tables = {"pandas": pandas, "polars": pl.from_pandas(pandas), "pyarrow": pa.table(pandas)}
     text = "y ~ " + " + ".join(names)
     design = np.column_stack([np.ones(N), X])
-    base, _ = seconds(lambda: mg.fit(mg.Logistic(), (design, y)))
-    took = {k: seconds(lambda t=t: mg.glm(text, t, "binomial"))[0] for k, t in tables.items()}
-    return [("`mg.fit` of arrays", base), *((f"`mg.glm` of {k}", t) for k, t in took.items())]
+    programs = {"`mg.fit` of arrays": lambda: mg.fit(mg.Logistic(), (design, y))}
+    for name, data in tables.items():
+        programs[f"`mg.glm` of {name}"] = lambda d=data: mg.glm(text, d, "binomial")
+    best = dict.fromkeys(programs, np.inf)
+    for _ in range(9):  # in turn, since the machine's speed changes from second to second
+        for name, program in programs.items():
+            best[name] = min(best[name], seconds(program, 1)[0])
+    return list(best.items())
 
 
 def small():

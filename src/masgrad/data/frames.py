@@ -109,6 +109,13 @@ def is_frame(data: Any) -> bool:
     return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
 
 
+def _whole(values: Any) -> pa.Array:
+    """A column in one piece; one that is so already is not copied."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
 def _from_mapping(data: Mapping) -> pd.DataFrame:
     try:
         return pd.DataFrame(dict(data), copy=False)
@@ -132,7 +139,7 @@ def _from_pandas(frame: pd.DataFrame, name: str) -> tuple:
         values = pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):
         raise not_numeric(Memory.where, name, kind) from None
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    values = _whole(values)
     return values, values.type, declared
 
 
@@ -158,7 +165,7 @@ def _from_narwhals(frame: Any, name: str) -> tuple:
 
     series = frame[name]
     values = series.to_arrow()
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    values = _whole(values)
     if is_number(values.type):
         return as_numpy(values), values.type, None
     if isinstance(series.dtype, nw.Enum):

@@ -21,6 +21,10 @@ FAR = 1e3
 squares would lose twice as many digits as the shift has."""
 
 
+ENOUGH = 1 << 13
+"""Rows that tell the spread of columns, unless one does not vary in them."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """J, and how rows are brought into phi where sums of the raw ones would cancel.
@@ -85,7 +89,8 @@ def of_design(X: np.ndarray) -> Frame:
     """The frame of a design matrix, from some of its rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre = X.mean(0)
-        spread = _spread(X, centre)
+        spread = _spread(X[:ENOUGH], centre)
+        spread = spread if (spread > 0).all() else _spread(X, centre)
     still = spread <= 1e-14 * np.abs(centre)
     constants = np.flatnonzero(still & (centre != 0))
     size = np.where(centre != 0, np.abs(centre), 1.0)
@@ -95,7 +100,8 @@ def of_design(X: np.ndarray) -> Frame:
     shift = np.abs(centre / spread)
     if shift.max() > FAR:
         return _reflected(centre, spread)
-    size = _spread(X, np.zeros(X.shape[1]))
+    size = _spread(X[:ENOUGH], np.zeros(X.shape[1]))
+    size = size if (size > 0).all() else _spread(X, np.zeros(X.shape[1]))
     return of_scale(np.where(size > 0, size, 1.0))
 
 
