@@ -311,6 +311,8 @@ Peak memory of a process of its own: {peaks[1]:.2f} GB for one read, {peaks[2]:.
 
 What keeps Parquet above its bars is arithmetic: on two cores the scan takes about one processor
 second, copying columns to blocks and summing g, M and H of 21 columns 1.5 more for each read.
+The ratio to glum was 4.5, 5.6 and 6.7 in three runs of one afternoon and 8.0 on another day: glum
+took 3.0 to 3.9 seconds, `mg.fit` 0.49 to 0.66 (the slowest with other programs running).
 """
 
 

@@ -100,11 +100,17 @@ def fit(
             help="Parquet or CSV files, globs or a directory; a bundled example if none."
         ),
     ] = None,
-    formula: Annotated[str | None, typer.Option(help="Such as 'y ~ a + b + a:b'.")] = None,
+    formula: Annotated[str | None, typer.Option(help="Such as 'y ~ a + C(g) + log(b)'.")] = None,
     family: Annotated[
-        str | None, typer.Option(help="gaussian (unless told), binomial, poisson, ...")
+        str | None,
+        typer.Option(
+            help="gaussian (unless told), binomial, poisson, gamma, inverse_gaussian, "
+            "'tweedie(1.5)', 'negative_binomial(1.0)'."
+        ),
     ] = None,
-    link: Annotated[str | None, typer.Option(help="The family's own unless told.")] = None,
+    link: Annotated[
+        str | None, typer.Option(help="Such as probit, cloglog, log; the family's own.")
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="Column of frequencies.")] = None,
     offset: Annotated[
         str | None, typer.Option(help="Column added to the linear predictor.")
