@@ -6,7 +6,7 @@ STAMP := .venv/installed
 # One BLAS and one XLA thread for each of the two test workers.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASGRAD_SEED=$(SEED)
 # Most of a test's time is compiling: equal programs are compiled once, also by the other worker.
-TEST_ENV += JAX_COMPILATION_CACHE_DIR=.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+TEST_ENV += JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
 .PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit coverage clean
@@ -16,10 +16,10 @@ demo: $(STAMP)
 	$(BIN)/masgrad paper logistic --out demo
 
 test: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --durations=15 -m "not long"
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15 -m "not long"
 
 test-all: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --durations=15
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -76,9 +76,8 @@ def test_too_many_columns_for_a_logistic_fit_are_said():
     assert troubles(mg.fit(mg.Logistic(), logistic(40_000, p=40, scale=0.3))) == []
 
 
-@pytest.mark.parametrize("family", ["binomial", "poisson"])
-def test_the_bias_is_that_of_simulations(family, monkeypatch, seed):
-    """1,000 replications; 4.5 Monte-Carlo standard errors, and a third for the next order."""
+def test_the_bias_is_that_of_simulations(monkeypatch, seed):
+    """300 replications; 4.5 Monte-Carlo standard errors, and a third for the next order."""
     rng, beta = np.random.default_rng([seed, 5]), np.array([1.0, -0.5])
     estimates, predicted = [], []
     from masgrad.fitting import diagnose
@@ -88,13 +87,11 @@ def test_the_bias_is_that_of_simulations(family, monkeypatch, seed):
         return
 
     monkeypatch.setattr(diagnose, "bias", spy)
-    for _ in range(1000):
-        X = rng.normal(size=(30 if family == "poisson" else 80, 2))
-        t = X @ beta
-        counts, events = rng.poisson(np.exp(t)), rng.random(len(t)) < 1 / (1 + np.exp(-t))
-        y = counts if family == "poisson" else events
-        estimates.append(mg.fit(mg.GLM(family), (X, y.astype(float))).params)
-    error = np.std(estimates, 0) / np.sqrt(1000)
+    for _ in range(300):
+        X = rng.normal(size=(80, 2))
+        y = rng.random(80) < 1 / (1 + np.exp(-X @ beta))
+        estimates.append(mg.fit(mg.Logistic(), (X, y.astype(float))).params)
+    error = np.std(estimates, 0) / np.sqrt(300)
     away = np.mean(estimates, 0) - beta
     wanted = np.mean(predicted, 0)
     assert (np.abs(wanted) > 2 * error).any()

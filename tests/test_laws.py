@@ -156,7 +156,9 @@ def test_vanishing_third_cumulants_are_faster(seed):
 
 
 @pytest.mark.statistical(1)
-@pytest.mark.parametrize("law", ["skewed", "symmetric", "coin"])
+@pytest.mark.parametrize(
+    "law", ["skewed", pytest.param("symmetric", marks=pytest.mark.long), "coin"]
+)
 def test_universality_of_the_limit(seed, law):
     """Three data laws with the same b and V: their chains share one limit.
 

@@ -177,12 +177,12 @@ def test_separated_responses_have_intervals_about_the_penalised_target():
 
 
 def test_intervals_about_the_penalised_target_cover_it():
-    """400 replications of 95 %: 3.9 standard errors are 4.3 points."""
+    """200 replications of 95 %: 3.9 standard errors are 6 points."""
     beta = np.array([1.0, -1.0])
     lam, rng = 0.5, np.random.default_rng(0)
     target = beta / (1 + lam)  # E[xx'] = I
     covered = []
-    for _ in range(400):
+    for _ in range(200):
         x = rng.normal(size=(300, 2))
         X = np.column_stack([x, x[:, 0] + x[:, 1]])[:, :2]
         y = X @ beta + rng.normal(size=300)
@@ -191,7 +191,7 @@ def test_intervals_about_the_penalised_target_cover_it():
         both = problem.contrast([1.0, 0.0, 1.0])
         low, high = np.asarray(both.conf_int()).ravel()
         covered.append(low <= target[0] <= high)
-    assert abs(np.mean(covered) - 0.95) < 0.043
+    assert abs(np.mean(covered) - 0.95) < 0.06
 
 
 def test_penalties_that_are_none():
