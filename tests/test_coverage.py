@@ -67,7 +67,9 @@ def by_chains(X, y):
 
 
 @pytest.mark.statistical(1)
-@pytest.mark.parametrize("variant", [in_one_read, updated, by_chains])
+@pytest.mark.parametrize(
+    "variant", [in_one_read, pytest.param(updated, marks=pytest.mark.long), by_chains]
+)
 def test_every_way_to_an_interval_covers(seed, variant, monkeypatch):
     """With a few rows kept, so that a single read of 6,000 is one."""
     monkeypatch.setattr("masgrad.fitting.pipeline.KEEP", 1000)

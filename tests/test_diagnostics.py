@@ -76,6 +76,7 @@ def test_too_many_columns_for_a_logistic_fit_are_said():
     assert troubles(mg.fit(mg.Logistic(), logistic(40_000, p=40, scale=0.3))) == []
 
 
+@pytest.mark.long
 def test_the_bias_is_that_of_simulations(monkeypatch, seed):
     """300 replications; 4.5 Monte-Carlo standard errors, and a third for the next order."""
     rng, beta = np.random.default_rng([seed, 5]), np.array([1.0, -0.5])

@@ -186,6 +186,7 @@ def _check_page(x, out):
 # The mixture.
 
 
+@pytest.mark.long
 def test_mixture(tmp_path):
     """With well separated components SGD is quicker; with overlapping ones MasGrad is (seed 0)."""
     seed = 0
@@ -226,6 +227,7 @@ def test_arrivals_orders_and_gaps_of_known_paths():
 # The network.
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
 def test_network(tmp_path):
     """Wins beyond what chance gives (seed 0), and no loss below that of the noise."""

@@ -218,6 +218,7 @@ def test_distances_and_their_baseline(rng):
         kolmogorov_smirnov(a, b[:, 0])
 
 
+@pytest.mark.long
 @pytest.mark.statistical(8)
 def test_on_a_table_the_paper_setting_is_close_in_ks_and_w2(seed):
     """The logistic experiment with 2500 chains, beside two copies of the diffusion.
