@@ -145,6 +145,14 @@ def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
     return jax.tree.map(function, rows)
 
 
+def empty_columns(n: int, p: int) -> np.ndarray:
+    """An empty (n, p) block, each of its columns contiguous.
+
+    They are not a power of 2 apart, where they would share a few lines of the cache.
+    """
+    return np.empty((p, n + 8))[:, :n].T
+
+
 def blocks(rows: Rows, size: int = BLOCK) -> Iterator[Rows]:
     """The rows in order, `size` at a time, as views."""
     for start in range(0, count_rows(rows), size):

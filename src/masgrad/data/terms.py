@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from masgrad.data.arrays import empty_columns
 from masgrad.data.coding import Coded
 from masgrad.data.expressions import Expression, columns_of, evaluate
 from masgrad.data.expressions import from_json as read_expression
@@ -124,12 +125,12 @@ class Terms:
 
     def matrix(self, columns: Columns) -> np.ndarray:
         """X of shape (n, p), float64, each of its columns contiguous."""
-        buffer = np.empty((len(self.names), len(next(iter(columns.values())))))
+        X = empty_columns(len(next(iter(columns.values()))), len(self.names))
         start = 0
         for numbers, width, places in self._plan:
-            _fill(buffer[start : start + width], numbers, places, columns)
+            _fill(X.T[start : start + width], numbers, places, columns)
             start += width
-        return buffer.T
+        return X
 
     @cached_property
     def _plan(self) -> list[Planned]:

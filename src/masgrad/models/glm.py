@@ -16,11 +16,10 @@ from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
 from masgrad.models.families import as_family, make_family
 from masgrad.models.family import Family
+from masgrad.models.gram import gram, gram_and_peak
 from masgrad.models.model import Model, RowSums, Sums
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
-
-FOLD = 64
 
 OUTER_BYTES = 256 * 2**20
 """Precompute outer products up to this size: at p = 50 they halve the time of the covariances."""
@@ -161,12 +160,11 @@ def linear_sums(
             value, r, w = family.local(t, y)
             loss = _total(value, a)
             squares = _total(squared_residuals(family, t, r), a) if family.dispersed else 0.0
-            H, peak = _hessian(X, w if a is None else a * w, family.convex)
+            H, peak = gram_and_peak(X, w if a is None else a * w, family.convex)
         else:
             r = family.slope(t, y)
         if meat:
-            Z = X * (r if a is None else np.sqrt(a) * r)[:, None]
-            M = Z.T @ Z  # of Z'Z BLAS computes one half
+            M = gram(X, r * r if a is None else a * r * r)
         return RowSums((r if a is None else a * r) @ X, H, M, squares, peak, loss)
 
 
@@ -175,14 +173,7 @@ def information_sum(family: Family, rows: Rows, theta: np.ndarray) -> np.ndarray
     X, a = rows[0], weight_of(rows)
     with np.errstate(all="ignore"):
         w = family.information(shifted(X @ theta, rows))
-        Z = X * np.sqrt(w if a is None else a * w)[:, None]
-        return Z.T @ Z
-
-
-def _hessian(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarray, np.ndarray]:
-    """X' diag(w) X, and the largest entries of the rows that it is made of."""
-    Z = X * np.sqrt(np.maximum(w, 0.0) if convex else np.abs(w))[:, None]
-    return (Z.T @ Z if convex else X.T @ (w[:, None] * X)), _peak(Z)
+        return gram(X, w if a is None else a * w)
 
 
 def squared_residuals(family: Family, t: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -192,22 +183,6 @@ def squared_residuals(family: Family, t: np.ndarray, r: np.ndarray) -> np.ndarra
 
 def _total(values: np.ndarray, a: np.ndarray | None) -> float:
     return float(values.sum() if a is None else a @ values)
-
-
-def _peak(Z: np.ndarray) -> np.ndarray:
-    """Largest absolute entry of each column.
-
-    Rows are folded side by side first: NumPy is three times as fast along long rows.
-    """
-    n, p = Z.shape
-    whole = n // FOLD * FOLD if Z.flags.c_contiguous else 0
-    tall = Z[whole:]
-    peak = np.maximum(tall.max(0), -tall.min(0)) if len(tall) else np.zeros(p)
-    if not whole:
-        return peak
-    wide = Z[:whole].reshape(FOLD, -1)
-    folded = np.maximum(wide.max(0), -wide.min(0)).reshape(-1, p)
-    return np.maximum(peak, folded.max(0))
 
 
 def _predictor(XT: Array, theta: Vectors) -> Array:
