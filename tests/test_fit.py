@@ -142,6 +142,30 @@ def test_how_rows_are_read_does_not_matter(many):
     assert all(in_errors(exact, r.theta) < 1e-6 for r in exactly)
 
 
+def test_threads_change_no_digit(many):
+    (X, y), _ = many
+    fits = [mg.fit(mg.Logistic(), (X, y), threads=k) for k in (1, 2, 5)]
+    for r in fits[1:]:
+        np.testing.assert_array_equal(r.params, fits[0].params)
+        np.testing.assert_array_equal(r.bse, fits[0].bse)
+
+
+def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
+    """PILOT sqrt(N) rows; the correcting read makes up for what its average misses."""
+    (X, y), exact = many
+    taken = []
+    masgrad = averaged_masgrad
+
+    def counted(problem, start, blocks, *rest):
+        return masgrad(problem, start, (taken.append(len(b[1])) or b for b in blocks), *rest)
+
+    monkeypatch.setattr("masgrad.fitting.estimate.averaged_masgrad", counted)
+    monkeypatch.setattr("masgrad.fitting.estimate.PILOT", 128)
+    r = mg.fit(mg.Logistic(), (X, y))
+    assert 128 * np.sqrt(len(y)) <= sum(taken) < 128 * np.sqrt(len(y)) + 5000
+    assert in_errors(exact, r.theta) < 2e-3 and r.how.reads <= 3
+
+
 def test_the_step_size_does_not_matter(many):
     """Over three decades and beyond what is stable: the correcting reads remove its trace."""
     data, exact = many

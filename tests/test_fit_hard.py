@@ -5,6 +5,7 @@ import threading
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import statsmodels.api as sm
 from scipy.optimize import minimize
@@ -12,9 +13,9 @@ from scipy.optimize import minimize
 import masgrad as mg
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, SeparationWarning
 from masgrad.fitting.alike import agrees, informs
-from masgrad.fitting.problem import _controller, one_blas_thread
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.steps import Path, Steady
+from masgrad.fitting.threads import _controller, own_cores
 from scenarios import regression, sigmoid
 
 
@@ -320,14 +321,15 @@ def test_chains_need_directions_that_have_estimates(rng):
     assert r.df is None and "not run" in " ".join(r.notes)
 
 
-def test_blas_gets_its_threads_back_from_fits_at_once(rng):
+def test_blas_and_arrow_get_their_threads_back_from_fits_at_once(rng):
     def limits():
-        return [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
+        blas = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
+        return [pa.cpu_count(), *blas]
 
     before, inside = limits(), threading.Barrier(2)
 
     def fit():
-        with one_blas_thread():
+        with own_cores():
             inside.wait(5)
             inside.wait(5)
 

@@ -62,9 +62,6 @@ class Arrays(Source):
         kept: which of the user's rows these are, where some were left out.
     """
 
-    views = True
-    """Whether blocks are views, which cost nothing to make."""
-
     def __init__(
         self,
         rows: Rows,
@@ -169,6 +166,16 @@ def _length(block: Any, rows: Rows) -> int:
 def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
     """float64; unless real, whole numbers, which may be indices, stay what they are."""
     return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
+
+
+def up_to(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
+    """The next blocks, until they hold so many rows."""
+    while rows > 0:
+        block = next(blocks, None)
+        if block is None:
+            return
+        rows -= count_rows(block)
+        yield block
 
 
 def ahead(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:

@@ -156,8 +156,6 @@ class TableSource(Source):
 class TableInMemory(Arrays):
     """Columns in memory seen through terms: blocks from anywhere, made by whoever asks for them."""
 
-    views = False
-
     def __init__(self, columns: Columns, terms: Terms, block: int = BLOCK):
         super().__init__(dict(columns), terms.names, block, real=False)
         self.terms = terms

@@ -1,12 +1,13 @@
 """From a source of rows to an estimate: which reads are made, and in what order.
 
 1. Warm-up on a first sample of rows, which is kept.
-2. First read: mini-batch MasGrad from there, iterates averaged.
+2. First read: mini-batch MasGrad from there, iterates averaged, over as many rows as it takes.
 3. Correcting reads until the predicted remainder is below the tolerance.
 
 All rows kept: the warm-up and corrections, to rounding. Rows that can be read once: `single_read`.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.data.arrays import blocks as rows_in_blocks
-from masgrad.data.source import Arrays, Source
+from masgrad.data.source import Arrays, Source, up_to
 from masgrad.errors import InputError
 from masgrad.fitting.averaging import averaged_masgrad
 from masgrad.fitting.begin import level
@@ -35,6 +36,11 @@ FEWEST = 1024
 
 STEPS = 256
 """MasGrad takes at least so many steps in its read, with smaller batches where rows are few."""
+
+PILOT = 512
+"""MasGrad reads PILOT sqrt(N) rows, if there are more. After n rows its average is sqrt(N/n)
+standard errors away, and what the correcting read's quadratic misses from there is of order
+N/n / sqrt(N): the same share of a standard error for every N."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +146,13 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
 def _averaged(problem, plan, sample, start, watch) -> np.ndarray:
     """Where the correcting reads begin: MasGrad's average, if it is worth something."""
     rng = np.random.default_rng([plan.seed, 1])
-    batch = max(256, min(BLOCK, (problem.source.count or 10**9) // STEPS))
-    blocks = problem.source.blocks(rng)
+    count = problem.source.count or 10**9
+    rows = min(count, int(PILOT * np.sqrt(count)))
+    batch = max(256, min(BLOCK, rows // STEPS))
     try:
-        average = averaged_masgrad(problem, start, blocks, batch, plan.step_size, watch.tick)
+        with contextlib.closing(problem.source.blocks(rng)) as blocks:
+            first = up_to(blocks, rows)
+            average = averaged_masgrad(problem, start, first, batch, plan.step_size, watch.tick)
     except BadBlock:  # it ran away, or a value is missing: then the next read finds it
         return start.point
     except KeyboardInterrupt:

@@ -8,8 +8,8 @@ import numpy as np
 from masgrad.data.arrays import BLOCK, as_size
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.estimate import Plan
-from masgrad.fitting.problem import cores
 from masgrad.fitting.sources import as_bytes
+from masgrad.fitting.threads import cores
 from masgrad.models.penalties import L2
 
 METHODS = ("sandwich", "chains")

@@ -16,11 +16,12 @@ from masgrad.fitting.covariance import check_kind
 from masgrad.fitting.estimate import Sample, estimate, take_sample
 from masgrad.fitting.examine import explain
 from masgrad.fitting.options import Options
-from masgrad.fitting.problem import BadBlock, Problem, one_blas_thread
+from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.quadratic import NotConvex, Quadratic
 from masgrad.fitting.result import Result
 from masgrad.fitting.ridge import ridge_of
 from masgrad.fitting.start import WARM, best_start, check_minimum, frame_of, head
+from masgrad.fitting.threads import own_cores
 from masgrad.fitting.watch import Watch
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -43,7 +44,7 @@ def fit_source(
     canonical = problem.family is None or problem.family.canonical
     problem.informed = options.cov_type == "nonrobust" and not canonical
     check_options(problem, options)
-    with one_blas_thread(), Progress(_total(source), options.progress, "rows") as bar:
+    with own_cores(), Progress(_total(source), options.progress, "rows") as bar:
         watch = Watch(bar)
         try:
             sample, done = _estimate(problem, options, frame is None, watch)

@@ -1,40 +1,30 @@
 """A model over a source of rows, seen in a frame: sums over one read of the data.
 
-Linear predictors in memory are summed by threads, each over its own stretch of the rows and each
-with single-threaded BLAS: blocks that stay in a core's cache beat one product over all rows. Files
-are decoded by Arrow's threads while this one computes; other losses belong to XLA's.
+Blocks of linear predictors are summed by threads, each with single-threaded BLAS: blocks that stay
+in a core's cache beat one product over all rows. Sums of other losses belong to XLA's threads.
 """
 
-import contextlib
-import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, reduce
-from itertools import pairwise
-from typing import Any
+from functools import cached_property
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import clump, mass, weight_of, with_design
-from masgrad.data.source import Arrays, Source, ahead
+from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.ridge import Ridge
+from masgrad.fitting.threads import half, in_order
 from masgrad.models.glm import GLM, information_sum, linear_sums
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
 
 MANY = 50
 """Rows that must share in a column for a sample to speak for it."""
-
-MADE_AHEAD = 32
-"""Below so many parameters one thread makes blocks and another sums: two that do both would wait
-for one another."""
 
 THREAD_ROWS = 50_000
 """Fewer rows are summed by one thread: starting others would take as long."""
@@ -133,40 +123,24 @@ class Problem:
 
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
-        if isinstance(self.source, Arrays) and not self.source.views and len(phi) < MADE_AHEAD:
-            many = self.source.count > THREAD_ROWS
-            blocks = ahead(self.source.blocks()) if many else self.source.blocks()
-            return self.read_blocks(phi, blocks, watch)
-        if isinstance(self.source, Arrays):
-            return self.read_slices(phi, range(0, self.source.count, self.source.block), watch)
-        return self.read_blocks(phi, self.source.blocks(), watch)
+        return self.read_blocks(phi, self.source.blocks(), watch, self.lanes(self.source.count))
 
-    def read_slices(
-        self, phi: np.ndarray, starts: Sequence[int] | np.ndarray, watch=None
+    def lanes(self, rows: int | None) -> int:
+        """Threads that sum over so many rows: XLA has threads of its own."""
+        if not self.linear or (rows is not None and rows < THREAD_ROWS):
+            return 1
+        return self.threads if isinstance(self.source, Arrays) else half(self.threads)
+
+    def read_blocks(
+        self, phi: np.ndarray, parts: Iterable[Rows], watch=None, threads: int = 1
     ) -> Quadratic:
-        """The local model of the blocks of an array that begin at these rows."""
-        source = self.source
-        assert isinstance(source, Arrays)
-        threads = min(self.threads, len(starts)) if self.linear else 1
-        if threads == 1 or len(starts) * source.block < THREAD_ROWS:
-            return self.read_blocks(phi, source.slices(starts), watch)
-        cuts = np.linspace(0, len(starts), threads + 1).astype(int)
-        with ThreadPoolExecutor(threads) as pool:
-            lanes = [source.slices(starts[a:b]) for a, b in pairwise(cuts)]
-            work = [pool.submit(self.read_blocks, phi, lane, watch) for lane in lanes]
-            try:
-                wait(work)
-            except KeyboardInterrupt:
-                self.stop.set()
-        return reduce(Quadratic.merge, [job.result() for job in work])
-
-    def read_blocks(self, phi: np.ndarray, parts: Iterable[Rows], watch=None) -> Quadratic:
         """The local model of these blocks at phi; on Ctrl-C, of those that were read."""
         at, total, constants = self._argument(phi), None, np.zeros(2)
         count, seen = 0.0, 0
         try:
-            for rows in parts:
-                sums, m, n = self._raw_sums(at, rows, True, True), mass(rows), count_rows(rows)
+            summed = in_order(lambda rows: self._raw_sums(at, rows, True, True), parts, threads)
+            for rows, sums in summed:
+                m, n = mass(rows), count_rows(rows)
                 total = sums if total is None else add(total, sums)
                 count, seen = count + m, seen + n
                 constants += self.constants(rows) if self.tally else 0.0
@@ -270,36 +244,3 @@ class BadBlock(Exception):
 
     def __init__(self, rows: Rows):
         self.rows = rows
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-class _Fits:
-    """Fits that run now in this process: the first limits BLAS, the last gives it back."""
-
-    lock = threading.Lock()
-    running = 0
-    limit: Any = None
-
-
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Our own threads own the cores: BLAS gets one each."""
-    with _Fits.lock:
-        _Fits.running += 1
-        if _Fits.running == 1:
-            _Fits.limit = _controller().limit(limits=1, user_api="blas")
-    try:
-        yield
-    finally:
-        with _Fits.lock:
-            _Fits.running -= 1
-            if _Fits.running == 0 and _Fits.limit is not None:
-                _Fits.limit.restore_original_limits()
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

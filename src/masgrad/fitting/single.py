@@ -6,7 +6,7 @@ rows are taken at the estimate itself. What the quadratics miss is then measured
 stretch by stretch, and subtracted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from masgrad.data.arrays import count_rows
-from masgrad.data.source import Arrays
+from masgrad.data.source import Arrays, up_to
 from masgrad.fitting.ahead import look_ahead
 from masgrad.fitting.alike import tension
 from masgrad.fitting.carry import carry
@@ -60,7 +60,10 @@ def stretches_of_array(problem: Problem, starts: np.ndarray, watch) -> Stretch:
         nonlocal begin
         end = begin + max(1, round(rows / source.block))
         part, begin = starts[begin:end], end
-        return problem.read_slices(phi, part, watch) if len(part) else None
+        if not len(part):
+            return None
+        lanes = problem.lanes(len(part) * source.block)
+        return problem.read_blocks(phi, source.slices(part), watch, lanes)
 
     return stretch
 
@@ -72,17 +75,7 @@ def stretches_of_blocks(problem: Problem, blocks: Iterator[Rows], watch) -> Stre
         first = next(blocks, None)
         if first is None:
             return None
-        others = _up_to(blocks, rows - count_rows(first))
-        return problem.read_blocks(phi, chain([first], others), watch)
+        others = up_to(blocks, rows - count_rows(first))
+        return problem.read_blocks(phi, chain([first], others), watch, problem.lanes(rows))
 
     return stretch
-
-
-def _up_to(blocks: Iterable[Rows], rows: int) -> Iterator[Rows]:
-    blocks = iter(blocks)
-    while rows > 0:
-        block = next(blocks, None)
-        if block is None:
-            return
-        rows -= count_rows(block)
-        yield block
