@@ -69,6 +69,14 @@ def test_a_mixture_is_fitted_at_its_best_mode(rng):
     np.testing.assert_allclose(there.params, r.params[::-1], atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_mixture_whose_rows_are_sorted(rng, seed):
+    """The first thousand rows are all of one component."""
+    z = np.concatenate([rng.normal(-2, 1, 2000), rng.normal(2, 1, 2000)])
+    r = mg.fit(mg.GaussianMixture(2, 1.0), z, seed=seed)
+    assert np.abs((np.sort(r.params) - [-2, 2]) / r.bse).max() < 5
+
+
 def network_rows(rng, N=4000):
     X = rng.normal(size=(N, 2))
     hidden = np.maximum(0, 1 + X @ np.array([[1.0, -0.5], [0.3, 0.8]]).T)

@@ -99,6 +99,22 @@ def test_a_constant_offset_moves_the_intercept_only(family):
     assert a.log_likelihood == pytest.approx(b.log_likelihood, rel=1e-10)
 
 
+@pytest.mark.parametrize("rows", [2000, 50_000])
+@pytest.mark.parametrize("start", [100.0, -50.0, 700.0])
+def test_neither_a_large_offset_nor_a_far_start_loses_the_way(rows, start):
+    """From an exponent of 100 Newton's steps lead back by 1 each."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(rows), rng.normal(size=rows)])
+    y = rng.poisson(np.exp(X @ [0.1, 0.3]))
+    wanted = mg.fit(mg.Poisson(), (X, y), passes="converge")
+    moved = mg.fit(mg.Poisson(), (X, y), "converge", offset=np.full(rows, start))
+    from_afar = mg.fit(mg.Poisson(), (X, y), "converge", start=[start, 0.0])
+    for r, shift in ((moved, start), (from_afar, 0.0)):
+        away = (r.params - wanted.params + np.array([shift, 0.0])) / wanted.bse
+        assert np.abs(away).max() < 1e-6 and r.how.reads <= 4
+        np.testing.assert_allclose(r.bse, wanted.bse, rtol=1e-6)
+
+
 @pytest.mark.parametrize("passes", ["auto", 1])
 def test_exposure_is_the_offset_log_exposure(passes):
     rng = np.random.default_rng(3)
@@ -213,3 +229,37 @@ def test_fewer_rows_than_columns_need_a_penalty():
     r = mg.fit(mg.Linear(), (X, y), penalty=mg.L2(0.5))
     wanted = np.linalg.solve(X.T @ X / 8 + 0.5 * np.eye(12), X.T @ y / 8)
     np.testing.assert_allclose(r.penalized_params, wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [6, 12])
+def test_a_penalty_where_rows_are_as_few_as_columns(rows):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(rows, 12)), rng.normal(size=rows)
+    r = mg.fit(mg.Linear(), (X, y), penalty=mg.L2(0.5))
+    assert np.isfinite(r.bse).all() and r.dispersion is None and "nan" not in r.summary()
+    for cov_type in ("HC1", "nonrobust"):
+        with pytest.raises(InputError, match="divides by N - p"):
+            mg.fit(mg.Linear(), (X, y), penalty=mg.L2(0.5), cov_type=cov_type)
+
+
+def test_weights_that_sum_to_less_than_the_columns():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(InputError, match=r"weights sum to 0\.5, and there are 2"):
+        mg.fit(mg.Linear(), (X, X[:, 0]), weights=np.full(50, 0.01), cov_type="HC1")
+
+
+def test_the_likelihood_of_a_penalised_fit_is_without_the_penalty():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60_000, 2))
+    X = np.column_stack([x, x[:, 0]])
+    y = x @ [2.0, 1.0] + rng.normal(size=60_000)
+    r = mg.fit(mg.Linear(), (X, y), penalty=mg.L2(0.5))
+    rss = np.square(y - X @ r.params).sum()
+    assert r.target != "theta*" and r.deviance == pytest.approx(rss, rel=1e-8)
+    assert r.dispersion == pytest.approx(rss / (60_000 - 3), rel=1e-8)
+
+
+def test_exposure_needs_the_log_link():
+    X = np.ones((20, 1))
+    with pytest.raises(InputError, match="exposure is for the log link"):
+        mg.fit(mg.Linear(), (X, np.arange(20.0)), exposure=np.ones(20))

@@ -56,6 +56,7 @@ def look_ahead(
         size = total.typical(phi - total.point)
         return Ahead(False, np.zeros_like(phi), size, size + _old(problem, total, phi, kept), [])
     extra, own = third_order(problem, total, read, phi, kept)
+    own = max(own, _next(total, read, phi, extra))
     if not np.isfinite(own):  # an exponential has overflowed there
         return Ahead(False, np.zeros_like(phi), np.inf, np.inf, [])
     if problem.prior is None:
@@ -64,6 +65,13 @@ def look_ahead(
     if agrees(parts[0], problem.prior, problem.clump):
         return Ahead(True, extra + old, own, float(np.hypot(own, error)), parts)
     return Ahead(True, extra, own, own + total.typical(old), read)
+
+
+def _next(total: Quadratic, parts: list[Quadratic], phi: np.ndarray, extra: np.ndarray) -> float:
+    """What follows a step and its extra, if they go on as a geometric series."""
+    step = max((total.typical(phi - q.point) for q in parts), default=0.0)
+    more = total.typical(extra)
+    return more * more / step if step > 0 else more
 
 
 def _old(problem: Problem, total: Quadratic, phi: np.ndarray, kept: Rows) -> float:

@@ -1,9 +1,11 @@
 """Where a linear predictor begins.
 
-At zero, for canonical links: there the loss is convex and finite everywhere. Other links may have
-no mean at 0, so that three starts are tried, and the one of lowest risk is taken: zero; the mean
+At zero, for canonical links without offsets: there the loss is convex and finite everywhere. Other
+links may have no mean at 0, and from an offset of 100 on the scale of a logarithm Newton's steps
+lead back by 1 each; so three starts are tried, and the one of lowest risk is taken: zero; the mean
 response for every row, which a constant column can express; and least squares of the link of
-responses that are pulled halfway to their mean (the first step of Fisher scoring).
+responses that are pulled halfway to their mean (the first step of Fisher scoring). A user's own
+start is a fourth.
 """
 
 import numpy as np
@@ -16,15 +18,17 @@ from masgrad.models.family import Family
 from masgrad.types import Rows
 
 
-def begin(problem: Problem, rows: Rows) -> np.ndarray:
-    """phi at which every one of these rows has a mean."""
+def begin(problem: Problem, rows: Rows, own: np.ndarray | None = None) -> np.ndarray:
+    """phi at which every one of these rows has a mean; `own` is where the user would begin."""
     family, p = problem.family, problem.model.dim(rows)
-    if family is None or family.canonical:
+    if family is None:
+        return np.zeros(p) if own is None else own
+    if family.canonical and own is None and offset_of(rows) is None:
         return np.zeros(p)
     if not (np.isfinite(rows[0]).all() and np.isfinite(rows[1]).all()):
         raise BadBlock(rows)
     with np.errstate(all="ignore"):
-        tried = [np.zeros(p), level(problem, rows), _least_squares(problem, family, rows)]
+        tried = [np.zeros(p), own, level(problem, rows), _least_squares(problem, family, rows)]
         tried = [phi for phi in tried if phi is not None and np.isfinite(phi).all()]
         risks = [problem.losses(phi, rows).sum() for phi in tried]
     if not np.isfinite(np.min(risks)) and not np.isfinite(family.domain).any():

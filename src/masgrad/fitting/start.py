@@ -55,18 +55,17 @@ def best_start(
     model, frame = problem.model, problem.frame
     if problem.prior is not None:
         return problem.quadratic(problem.prior.point, rows)
-    if start is not None:
-        phi = frame.phi(model.theta(start, rows))
-    elif isinstance(model, GaussianMixture | ReluNetwork):
-        phi = frame.phi(lowest(problem, rows, starts, rng))
+    own = None if start is None else frame.phi(model.theta(start, rows))
+    if own is None and isinstance(model, GaussianMixture | ReluNetwork):
+        phi = frame.phi(lowest(problem, some(rows, FEW, rng), starts, rng))
     else:
-        phi = begin(problem, rows)
+        phi = begin(problem, rows, own)
     steps, most = (8, 40) if problem.linear else (20, PATIENT)
-    before = problem.quadratic(phi, head(rows, FEW))
+    before = problem.quadratic(phi, some(rows, FEW, rng))
     if not problem.linear:
         check_curvature(before)
     problem.curvature = curvature(before)
-    first = warm_up(problem, head(rows, WARM), phi, steps, most)
+    first = warm_up(problem, some(rows, WARM, rng), phi, steps, most)
     return first if count_rows(rows) <= WARM else warm_up(problem, rows, first.point, 0, most)
 
 
@@ -84,9 +83,16 @@ def head(rows: Rows, size: int) -> Rows:
     return pick(lambda a: a[:size], rows)
 
 
-def lowest(problem: Problem, rows: Rows, starts: int, rng: np.random.Generator) -> np.ndarray:
+def some(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
+    """Rows from all over, since those of a file or a table may have an order."""
+    if count_rows(rows) <= size:
+        return rows
+    chosen = np.sort(rng.choice(count_rows(rows), size, replace=False))
+    return pick(lambda a: a[chosen], rows)
+
+
+def lowest(problem: Problem, few: Rows, starts: int, rng: np.random.Generator) -> np.ndarray:
     """Where the descents on a few rows end lowest; a note says how many ended elsewhere."""
-    few = head(rows, FEW)
     ends = []
     for _ in range(starts):
         theta = random_start(problem.model, few, rng)
