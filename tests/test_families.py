@@ -76,6 +76,26 @@ def test_derivatives_are_those_of_automatic_differentiation(name, link):
     np.testing.assert_allclose(both[1], family.curvature(t, y), rtol=1e-13)
 
 
+@pytest.mark.parametrize("family", ["tweedie(1.1)", "tweedie(1.9)", "negative_binomial(0.02)"])
+def test_derivatives_with_other_parameters(family):
+    family = as_family(family)
+    t = predictors(family, 8.0)
+    y = responses(family, np.random.default_rng(0), len(t))
+    with jax.enable_x64(True):
+        slope = jax.vmap(jax.grad(family.loss))(t, y)
+        bend = jax.vmap(jax.grad(jax.grad(family.loss)))(t, y)
+    np.testing.assert_allclose(family.slope(t, y), slope, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(family.observed(t, y), bend, rtol=1e-9, atol=1e-12)
+
+
+def test_a_negative_binomial_keeps_its_digits_where_alpha_mu_is_large():
+    """u = 1 / (1 + alpha mu): slope (1 - u) / alpha - y u, curvature (y + 1 / alpha) u (1 - u)."""
+    family, t, y = as_family("negative_binomial(50)"), np.array([10.0, 20.0, 34.0]), 3e8
+    u = 1 / (1 + 50 * np.exp(t))
+    np.testing.assert_allclose(family.slope(t, y), (1 - u) / 50 - y * u, rtol=1e-14)
+    np.testing.assert_allclose(family.observed(t, y), (y + 1 / 50) * u * (1 - u), rtol=1e-13)
+
+
 @pytest.mark.parametrize(("name", "link"), PAIRS)
 def test_information_is_the_expected_curvature(name, link):
     """The curvature is linear in y, so its expectation is its value at the mean."""
@@ -170,6 +190,7 @@ def test_names_and_parameters():
         (("negative_binomial(-1)",), "alpha=-1; a positive"),
         (("poisson(2)",), "no parameter, and 2"),
         ((3,), "family=3; a name is needed"),
+        (("tweedie(1.5e)",), r"'1.5e' is not a number; write it as in 'tweedie\(1.5\)'"),
     ):
         with pytest.raises(InputError, match=message):
             as_family(*given)

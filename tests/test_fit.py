@@ -83,6 +83,17 @@ def test_small_sample_covariances_are_those_of_statsmodels(kind):
     np.testing.assert_allclose(r.bse, sm.OLS(y, X).fit(cov_type=kind).bse, rtol=1e-9)
 
 
+def test_hc3_of_a_logistic_model_is_the_formula(rng):
+    """g over 1 - h with the leverage h of the weighted rows."""
+    X, y = regression(rng, "bernoulli", N=80)
+    r = mg.fit(mg.Logistic(), (X, y), cov_type="HC3")
+    mu = 1 / (1 + np.exp(-X @ r.params))
+    inverse = np.linalg.inv((X * (mu * (1 - mu))[:, None]).T @ X)
+    h = mu * (1 - mu) * np.einsum("ij,jk,ik->i", X, inverse, X)
+    G = X * ((y - mu) / (1 - h))[:, None]
+    np.testing.assert_allclose(r.cov, inverse @ (G.T @ G) @ inverse, rtol=1e-8)
+
+
 def test_few_rows_get_a_note_about_hc3(rng):
     X, y = regression(rng, N=60)
     assert any("HC3" in note for note in mg.fit(mg.Linear(), (X, y)).notes)

@@ -205,6 +205,7 @@ def test_likelihood(name):
         return
     np.testing.assert_allclose(ours.log_likelihood, theirs.llf, rtol=STATISTICS)
     np.testing.assert_allclose(ours.aic, theirs.aic, rtol=STATISTICS)
+    np.testing.assert_allclose(ours.bic, theirs.bic_llf, rtol=STATISTICS)
 
 
 @every

@@ -55,13 +55,22 @@ def as_family(family: "Family | str", link: str | None = None) -> Family:
         return family if link is None else make_family(family.name, link, family.parameter)
     if not isinstance(family, str):
         raise InputError(f"family={family!r:.60}; a name is needed, such as 'poisson'")
-    said = re.fullmatch(r"\s*([A-Za-z_ -]+?)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", family)
+    said = re.fullmatch(r"\s*([A-Za-z_ -]+?)\s*(?:\((.*)\))?\s*", family)
     name = re.sub(r"[ -]", "_", said[1].lower()) if said else family
     name = ALIASES.get(name, name)
     if name not in LINKS:
         known = ", ".join(sorted([*LINKS, "binomial"]))
         raise InputError(f"family={family!r} is not known; use one of {known}")
-    return make_family(name, link, float(said[2]) if said and said[2] else None)
+    return make_family(name, link, _number(family, said[2]) if said and said[2] else None)
+
+
+def _number(family: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"family={family!r}: {text!r} is not a number; write it as in 'tweedie(1.5)'"
+        ) from None
 
 
 def make_family(name: str, link: str | None, parameter: float | None = None) -> Family:

@@ -247,16 +247,13 @@ class NegativeBinomial(PositiveMean):
 
     def log_mean_local(self, s: Array, y: Array) -> tuple[Array, Array, Array]:
         xp, size = namespace(s), 1 / self.alpha
-        share = self._share(s)
-        loss = (y + size) * xp.logaddexp(s + np.log(self.alpha), 0.0) - y * s
-        return loss, (y + size) * share - y, (y + size) * share * (1 - share)
+        t = s + np.log(self.alpha)
+        share, rest = Bernoulli().mean(t), Bernoulli().mean(-t)  # 1 - share would cancel
+        loss = (y + size) * xp.logaddexp(t, 0.0) - y * s
+        return loss, size * share - y * rest, (y + size) * share * rest
 
     def log_mean_information(self, s: Array) -> Array:
-        return self._share(s) / self.alpha
-
-    def _share(self, s: Array) -> Array:
-        """alpha mu / (1 + alpha mu)."""
-        return Bernoulli().mean(s + np.log(self.alpha))
+        return Bernoulli().mean(s + np.log(self.alpha)) / self.alpha
 
     def saturated(self, y: np.ndarray) -> np.ndarray:
         return (y + 1 / self.alpha) * np.log1p(self.alpha * y) - xlogy(y, y)
