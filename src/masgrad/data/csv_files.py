@@ -13,7 +13,7 @@ from masgrad.data.levels import Lookup
 from masgrad.data.medium import Medium
 from masgrad.data.source import ahead
 from masgrad.data.terms import Columns
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 
 
 class Csv(Medium):
@@ -25,13 +25,20 @@ class Csv(Medium):
         self.headers = [_header(path) for path in paths]
         for path, header in zip(paths, self.headers, strict=True):
             check_columns(str(path), columns, header.names)
-        files = list(zip(paths, self.headers, strict=True))
-        self.types = {
-            name: common_type(name, {str(p): header.field(name).type for p, header in files})
-            for name in columns
-        }
+        self.types = {name: self._common(name) for name in columns}
         if not sum(self._has_rows(k) for k in range(len(paths))):  # a sum, since it looks at all
             raise no_rows(paths)
+
+    def _common(self, name: str) -> pa.DataType:
+        """The type of a column in all files; where they differ, the value that makes the text."""
+        types = [header.field(name).type for header in self.headers]
+        try:
+            return common_type(name, dict(zip(map(str, self.paths), types, strict=True)))
+        except InputTypeError as error:
+            for path, kind in zip(self.paths, types, strict=True):
+                if not is_number(kind):
+                    raise InputTypeError(f"{error}{_first_text(path, name)}") from None
+            raise
 
     def _has_rows(self, k: int) -> bool:
         return any(len(batch) for batch in self._read(k, tuple(self.types), first=True))
@@ -101,6 +108,17 @@ def _open_csv(path: Path, types: dict[str, pa.DataType]) -> csv.CSVStreamingRead
     )
 
 
+def _first_text(path: Path, name: str) -> str:
+    """Which value of a column is no number, as Arrow complains of it."""
+    try:
+        for _ in _open_csv(path, {name: pa.float64()}):
+            pass
+    except pa.ArrowException as error:
+        bad = _no_number(error)
+        return f": {path} holds {bad[1]}" if bad else ""
+    return ""
+
+
 def _header(path: Path) -> pa.Schema:
     """Names of all columns, and what their first values look like."""
     try:
@@ -113,15 +131,19 @@ def _header(path: Path) -> pa.Schema:
 
 def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
     """Arrow's complaint with our names: it counts rows from 1, and the header is one."""
-    text = str(error)
-    bad = re.search(r"column #(\d+): Row #(\d+): .*invalid value '(.*)'", text, re.DOTALL)
+    text, bad = str(error), _no_number(error)
     if bad:
-        where = f"{bad[3]!r:.80} at row {int(bad[2]) - 2}"
-        return not_numeric(str(path), header[int(bad[1])], where)
+        return not_numeric(str(path), header[bad[0]], bad[1])
     if "Empty CSV file" in text:
         return no_rows([path])
     text = re.sub(r"Row #(\d+)", lambda row: f"row {int(row[1]) - 2}", text)
     return InputError(f"{path} cannot be read as CSV: {text:.200}")
+
+
+def _no_number(error: Exception) -> tuple[int, str] | None:
+    """The column of a value that Arrow cannot read as a number, and the value with its row."""
+    bad = re.search(r"column #(\d+): Row #(\d+): .*invalid value '(.*)'", str(error), re.DOTALL)
+    return (int(bad[1]), f"{bad[3]!r:.80} at row {int(bad[2]) - 2}") if bad else None
 
 
 def csv_names(path: Path) -> list[str]:

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 CONDITION = 1e8
 BIASED = 0.5
 RHAT = 1.05
+UNSEEN = "not examined: there are fewer than four blocks of rows."
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A name, whether all is well, and a sentence."""
+    """A name, whether all is well (None: nobody knows), and a sentence."""
 
     name: str
-    ok: bool
+    ok: bool | None
     sentence: str
 
     def __str__(self) -> str:
-        return f"{'ok' if self.ok else 'LOOK':<5} {self.name}: {self.sentence}"
+        mark = "?" if self.ok is None else "ok" if self.ok else "LOOK"
+        return f"{mark:<5} {self.name}: {self.sentence}"
 
 
 class Diagnostics(tuple[Diagnostic, ...]):
@@ -44,7 +46,7 @@ class Diagnostics(tuple[Diagnostic, ...]):
     @property
     def troubles(self) -> tuple[Diagnostic, ...]:
         """Those that want a look."""
-        return tuple(d for d in self if not d.ok)
+        return tuple(d for d in self if d.ok is False)
 
     def to_json(self) -> list[dict[str, Any]]:
         return [vars(d) for d in self]
@@ -78,24 +80,24 @@ def diagnose(
 
 
 def _order(drift: float, examined: bool) -> Diagnostic:
-    ok = drift <= SURPRISE
-    if not examined:
-        said = "not examined: there are fewer than four blocks of rows."
+    ok = drift <= SURPRISE if examined else None
+    if ok is None:
+        said = UNSEEN
     elif ok:
         said = f"gradients drift no more than in a random order ({drift:.1f} standard deviations)."
     else:
         said = (
             f"neighbouring rows are alike: gradients drift {drift:.0f} standard deviations more "
             "than in a random order; if rows are repeated measurements, these intervals are too "
-            "short."
+            "short: fit one row, such as the mean, for each unit."
         )
     return Diagnostic("order of rows", ok, said)
 
 
 def _blocks(surprise: float, place: str, examined: bool) -> Diagnostic:
-    ok = surprise <= SURPRISE
-    if not examined:
-        said = "not examined: there are fewer than four blocks of rows."
+    ok = surprise <= SURPRISE if examined else None
+    if ok is None:
+        said = UNSEEN
     elif ok:
         said = f"no stretch of rows stands out (largest: {surprise:.1f} standard deviations)."
     else:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from masgrad.data.arrays import count_rows
+from masgrad.data.regression import offset_of
 from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.problem import Problem
@@ -39,9 +40,12 @@ def _first_wrong(problem: Problem, rows: Rows, begin: int) -> InputError | None:
     wrong = ~np.isfinite(X)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
+        name = _name(source, column)
+        made = "(" in name  # by a transform, which may have no value there
+        advice = f"look at what {name} is made of there, or " if made else ""
         return InputError(
-            f"column {_name(source, column)} holds {X[row, column]} at "
-            f"{source.place(begin + row)}; drop or impute missing rows first"
+            f"column {name} holds {X[row, column]} at {source.place(begin + row)}; {advice}"
+            "drop or impute missing rows first"
         )
     wrong = ~np.isfinite(y)
     if wrong.any():
@@ -78,13 +82,17 @@ def _name(source: Source, column: int) -> str:
 def _overflow(problem: Problem, rows: Rows) -> InputError:
     if problem.bounded:
         return outside(problem)
-    if isinstance(rows, tuple) and rows[0].ndim == 2:
-        largest = np.abs(rows[0]).max(0)
-        column = int(np.argmax(largest))
-        said = f"; column {column} reaches {largest[column]:.3g}"
-    else:
-        said = ""
+    said = _largest(problem.source, rows) if isinstance(problem.model, GLM) else ""
     return InputError(
         f"the gradient's moments are not finite, though every value is{said}; rescale the data, or "
         "start nearer to the optimum"
     )
+
+
+def _largest(source: Source, rows: Rows) -> str:
+    """The column, or the offset, with the largest value."""
+    X, offset = np.abs(rows[0]).max(0), offset_of(rows)
+    column, known = int(np.argmax(X)), 0.0 if offset is None else float(np.abs(offset).max())
+    if known > X[column]:
+        return f"; the offset reaches {known:.3g}"
+    return f"; column {_name(source, column)} reaches {X[column]:.3g}"
