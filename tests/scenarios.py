@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 import masgrad as mg
 from masgrad.paper.fields import gaussian_design as gaussian_design
@@ -107,3 +108,9 @@ KERNELS = {
 DIFFUSIONS = {
     f"diff_{name}": mg.diffusion(k) for name, k in KERNELS.items() if not name.startswith("batch")
 }
+
+
+def two_columns(rows, seed=0):
+    """A data frame of a and b, uniform, and the generator that drew them."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"a": rng.uniform(0, 1, rows), "b": rng.uniform(0, 1, rows)}), rng

@@ -13,8 +13,9 @@ import pytest
 import masgrad as mg
 from masgrad.data.formulas import Terms
 from masgrad.data.source import Stream
+from masgrad.data.tabled import predictors, table_source
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.sources import as_source, predictors, table_source
+from masgrad.fitting.sources import as_source
 
 N = 300
 FORMULA = "y ~ a*g + C(k) + h + b + log(p):g"
@@ -349,3 +350,12 @@ def test_fitted_saved_and_predicted(frame, tmp_path):
     np.testing.assert_array_equal(again.predict(pl.from_pandas(frame)), whole.predict(frame))
     X, offset = next(predictors(whole.terms, frame[:2], offset=np.ones(2)))
     assert X.shape == (2, 9) and offset.tolist() == [1, 1]
+
+
+def test_levels_that_floats_would_merge(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": 2**60 + 100 * rng.integers(0, 6, 200), "y": rng.normal(size=200)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=r"'id' holds .* digits"):
+        mg.glm("y ~ C(id)", tmp_path / "t.csv")
+    assert len(mg.glm("y ~ C(id)", frame).params) == 6

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import masgrad as mg
 from masgrad.data.formulas import Terms, parse
 from masgrad.data.learning import learn
+from masgrad.data.tabled import predictors
 from masgrad.data.tables import TableSource, open_table
 from masgrad.errors import InputError
-from masgrad.fitting.sources import as_source, predictors
+from masgrad.fitting.sources import as_source
 
 CONTEXT = {"sqrt": np.sqrt, "log1p": np.log1p, "abs": np.abs, "expm1": np.expm1}
 

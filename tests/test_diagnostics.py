@@ -6,6 +6,7 @@ import pytest
 import masgrad as mg
 from masgrad.errors import MasgradWarning
 from masgrad.fitting.mixing import burn_in, effective_size, split_rhat
+from scenarios import two_columns
 
 NAMES = ["order of rows", "outlying blocks", "condition", "separation", "p/N", "step"]
 
@@ -158,3 +159,9 @@ def test_warnings_are_still_given():
     X[:, 2] = 10 * (y - 0.5)
     with pytest.warns(MasgradWarning, match="separated"):
         mg.fit(mg.Logistic(), (X, y))
+
+
+def test_an_order_that_was_not_examined_is_not_called_sound():
+    frame, rng = two_columns(500)
+    frame["y"] = np.sort(rng.normal(size=500))
+    assert "?     order of rows: not examined" in str(mg.glm("y ~ a", frame).diagnostics)

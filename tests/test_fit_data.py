@@ -232,7 +232,7 @@ WRONG = {
     "NaN in X": (lambda X, y: (spoil(X, (17, 2), np.nan), y), "column 2 of X holds nan at row 17"),
     "inf in X": (lambda X, y: (spoil(X, (17, 2), np.inf), y), "column 2 of X holds inf at row 17"),
     "NaN in y": (lambda X, y: (X, spoil(y, 5, np.nan)), "response holds nan at row 5"),
-    "huge": (lambda X, y: (spoil(X, (17, 2), 1e308), y), "column 2 reaches 1e"),
+    "huge": (lambda X, y: (spoil(X, (17, 2), 1e308), y), "column 2 of X reaches 1e"),
     "collinear": (lambda X, y: (np.column_stack([X, X[:, 1] - X[:, 3]]), y), "columns 1, 3, 4"),
     "duplicated": (lambda X, y: (np.column_stack([X, X[:, 2]]), y), "columns 2, 4"),
     "constant": (lambda X, y: (np.column_stack([X, np.full(N, 3.0)]), y), "column 4 is constant"),

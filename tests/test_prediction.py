@@ -14,7 +14,7 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.writing import write_predictions
 from masgrad.models.families import Gaussian, Poisson
 from results import made, spread
-from scenarios import regression
+from scenarios import regression, two_columns
 
 THEIRS = {
     "gaussian": sm.families.Gaussian(),
@@ -202,3 +202,21 @@ def test_arrays_are_predicted_in_blocks(rng):
     got = r.predict(X, interval=0.95)
     np.testing.assert_allclose(got["mean"], X.astype(float) @ r.theta)
     assert isinstance(Gaussian().mean(X), np.ndarray) and len(r.predict(X[:0])) == 0
+
+
+def test_predictions_are_in_the_order_of_a_list_of_files(tmp_path):
+    frame, rng = two_columns(60)
+    frame["y"] = rng.normal(size=60)
+    parts = [tmp_path / "part-2.parquet", tmp_path / "part-10.parquet"]
+    for part, rows in zip(parts, (frame[:30], frame[30:]), strict=True):
+        rows.to_parquet(part)
+    r = mg.glm("y ~ a", frame)
+    np.testing.assert_allclose(r.predict(parts), r.predict(frame))
+
+
+def test_exposures_of_new_rows_are_checked():
+    rng = np.random.default_rng(0)
+    X = np.ones((20, 1))
+    r = mg.fit(mg.Poisson(), (X, rng.poisson(3.0, 20)), exposure=np.ones(20))
+    with pytest.raises(InputError, match=r"exposure holds -1 at row 1"):
+        r.predict(X[:2], exposure=[1.0, -1.0])

@@ -13,13 +13,13 @@ from scipy import stats
 import masgrad as mg
 from conftest import alpha
 from masgrad.data.source import Arrays
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import AccuracyWarning, InputError, InputTypeError
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.bootstrap import _finite_length, weighted_gradients
 from masgrad.fitting.frame import identity
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
-from scenarios import regression
+from scenarios import regression, two_columns
 
 
 @pytest.fixture
@@ -229,3 +229,22 @@ def test_chains_on_any_loss(rng):
     glm = mg.fit(mg.Logistic(), (X, y))
     # Ten chains tell a standard error to 24 %, and four of them are looked at.
     assert 0.4 < np.median(custom.bse / glm.bse) < 2.0
+
+
+def test_an_update_says_that_hc3_was_given_up():
+    frame, rng = two_columns(100)
+    frame["y"] = rng.normal(size=100)
+    r = mg.glm("y ~ a", frame, cov_type="HC3").update(frame)
+    assert "HC3 needs the old rows" in r.summary()
+
+
+def test_updates_of_a_rare_level_say_what_they_miss():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": rng.normal(size=40_000)})
+    frame["g"] = np.where(rng.random(40_000) < 0.001, "s", "p")
+    frame["y"] = rng.poisson(np.exp(-1.5 + 0.2 * frame["a"]))
+    with pytest.warns(AccuracyWarning, match="since it was read"):
+        r = mg.glm("y ~ a + g", frame[:10_000], "poisson").update(frame[10_000:])
+    whole = mg.glm("y ~ a + g", frame, "poisson")
+    away = np.sqrt(np.mean(((r.params - whole.params) / whole.bse) ** 2))
+    assert away < 2 * r.how.remainder + 0.01

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from masgrad.data.arrays import BLOCK
 from masgrad.data.columns import shuffle
@@ -93,7 +94,7 @@ def test_layout_of_a_block(frame, tmp_path, suffix):
     held = list(source_of(write(tmp_path, frame, suffix), FORMULA, block=100).blocks())
     for X, y in held:
         assert X.dtype == y.dtype == np.float64
-        assert X.T.flags.c_contiguous and y.flags.owndata and y.flags.writeable
+        assert X.strides[0] == X.itemsize and y.flags.owndata and y.flags.writeable
     again = gather(source_of(tmp_path, FORMULA, block=100).blocks())
     np.testing.assert_array_equal(gather(held)[0], again[0])
 
@@ -242,8 +243,9 @@ def test_every_file_is_checked_first(tmp_path):
     table(tmp_path / "1.parquet", y=[1.0], a=["x"])
     with pytest.raises(InputTypeError, match=r"'a' is numeric in .*0.parquet and text in .*1.pa"):
         source_of(tmp_path, "y ~ a")
-    text(tmp_path / "0.csv", "y,a\n1,2\n"), text(tmp_path / "1.csv", "y,a\n1,x\n")
-    with pytest.raises(InputTypeError, match=r"'a' is numeric in .*0.csv and text in .*1.csv;"):
+    text(tmp_path / "0.csv", "y,a\n1,2\n"), text(tmp_path / "1.csv", "y,a\n1,3\n1,x\n")
+    words = r"'a' is numeric in .*0.csv and text in .*1.csv; .*1.csv holds 'x' at row 1"
+    with pytest.raises(InputTypeError, match=words):
         source_of(str(tmp_path / "*.csv"), "y ~ a")
 
 
@@ -387,3 +389,10 @@ def test_refused_frame(frame):
         source_of(pd.concat([frame, frame[["a"]]], axis=1), FORMULA)
     with pytest.raises(InputError, match="no rows"):
         source_of(frame[:0], FORMULA)
+
+
+def test_a_dataset_whose_files_disagree_on_a_column(tmp_path):
+    pd.DataFrame({"y": [1.0, 2.0], "a": [1.0, 2.0]}).to_parquet(tmp_path / "0.parquet")
+    pd.DataFrame({"y": [1.0, 2.0], "a": ["1", "2"]}).to_parquet(tmp_path / "1.parquet")
+    with pytest.raises(InputTypeError, match=r"'a' is numeric in .*0.parquet and text in .*1"):
+        source_of(dataset.dataset(tmp_path), "y ~ a")

@@ -27,7 +27,7 @@ def effective_size(draws: np.ndarray) -> float:
     power = np.abs(np.fft.rfft(away, 2 * T)) ** 2
     cov = np.fft.irfft(power, 2 * T)[:, :T].mean(0) / T
     between = draws.mean(1).var(ddof=1) if K > 1 else 0.0
-    total = cov[0] * T / (T - 1) * (T - 1) / T + between
+    total = cov[0] + between
     if total <= 0:
         return float("nan")
     rho = 1 - (cov[0] * T / (T - 1) - cov * T / (T - 1)) / total

@@ -13,8 +13,6 @@ from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
 from masgrad.data.tabled import learn_table
-from masgrad.data.tabled import predictors as predictors
-from masgrad.data.tabled import table_source as table_source
 from masgrad.data.terms import Terms
 from masgrad.data.weighing import ROLES, as_vector, beside, only, weigh
 from masgrad.errors import InputError, InputTypeError

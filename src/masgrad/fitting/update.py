@@ -13,13 +13,14 @@ import numpy as np
 
 from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
+from masgrad.data.tabled import table_source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.options import options_of
 from masgrad.fitting.penalised import PENALISED
 from masgrad.fitting.pipeline import fit_source
 from masgrad.fitting.prediction import check_offset
 from masgrad.fitting.result import Result
-from masgrad.fitting.sources import as_source, table_source
+from masgrad.fitting.sources import as_source
 from masgrad.models.glm import GLM
 from masgrad.precision import float64
 
