@@ -20,6 +20,10 @@ FAR = 1e3
 """A column further from 0 than this many standard deviations is centred row by row: a sum of raw
 squares would lose twice as many digits as the shift has."""
 
+LOST = 1e8
+"""So is one whose squared shift times the condition number of H exceeds this, for the digits that
+are left must tell collinear columns apart: powers of the year 1984."""
+
 
 ENOUGH = 1 << 13
 """Rows that tell the spread of columns, unless one does not vary in them."""
@@ -95,10 +99,11 @@ def of_design(X: np.ndarray) -> Frame:
     constants = np.flatnonzero(still & (centre != 0))
     size = np.where(centre != 0, np.abs(centre), 1.0)
     spread = np.where(still | (spread == 0), size, spread)
+    shift = np.abs(centre / spread) * ~still
+    far = shift.max() > FAR or _loses(X[:ENOUGH], centre, spread, still, shift.max())
     if len(constants):
-        return _against_constant(centre, spread, int(constants[0]), still)
-    shift = np.abs(centre / spread)
-    if shift.max() > FAR:
+        return _against_constant(centre, spread, int(constants[0]), far)
+    if far:
         return _reflected(centre, spread)
     size = _spread(X[:ENOUGH], np.zeros(X.shape[1]))
     size = size if (size > 0).all() else _spread(X, np.zeros(X.shape[1]))
@@ -119,13 +124,25 @@ def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     return unit * np.sqrt(np.square(np.minimum(away, largest) / unit).mean(0))
 
 
-def _against_constant(c: np.ndarray, s: np.ndarray, k: int, still: np.ndarray) -> Frame:
+def _loses(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shift: float) -> bool:
+    """Whether sums of raw rows would blur directions in which columns nearly cancel."""
+    if shift < 1:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        U = ((X - c) / s)[:, ~still]
+        moment = U.T @ U
+    if not np.isfinite(moment).all():
+        return False
+    values = np.linalg.eigvalsh(moment)
+    return bool(shift**2 * values[-1] > LOST * max(values[0], 0.0))
+
+
+def _against_constant(c: np.ndarray, s: np.ndarray, k: int, far: bool) -> Frame:
     value, c, s = c[k], c.copy(), s.copy()
     c[k], s[k] = 0.0, value
     J = np.diag(1.0 / s)
     others = np.arange(len(c)) != k
     J[k, others] = -(c / s)[others] / value
-    far = bool((np.abs(c / s) * ~still).max() > FAR)
     return Frame(J, c, s, k, far)
 
 
