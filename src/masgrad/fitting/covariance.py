@@ -43,6 +43,8 @@ def covariance(local: Quadratic, cov_type: str, dispersed: bool, fixed: np.ndarr
     """Covariance of phi, (p, p); `fixed` are directions that are not identified."""
     part, B = restrict(local, fixed)
     free = B.shape[1]
+    if not free:
+        return np.zeros_like(local.hessian)
     if local.count <= free and (cov_type == "HC1" or (cov_type == "nonrobust" and dispersed)):
         raise InputError(
             f"cov_type={cov_type!r} divides by N - p, and N = {local.count:g} (weights are "

@@ -17,6 +17,7 @@ from masgrad.fitting.frame import Frame
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import EMPTY, Quadratic
 from masgrad.fitting.ridge import Ridge
+from masgrad.fitting.separation import complete
 from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
@@ -41,9 +42,12 @@ def unidentified(
         flat = separated(problem, local)
         if problem.bounded and not flat.size:
             raise outside(problem)
+    axes = np.eye(len(local.point))
+    if flat.size and complete(problem, local.point, kept):
+        flat = np.delete(axes, empty, axis=1)
     if flat.size:
         _warn_separated(problem, flat)
-    return np.hstack([np.eye(len(local.point))[:, empty], flat])
+    return np.hstack([axes[:, empty], flat])
 
 
 def separated(problem: Problem, local: Quadratic) -> np.ndarray:

@@ -78,7 +78,7 @@ def _estimate(
     rng = np.random.default_rng([options.plan.seed, 0])
     single = options.plan.passes == 1 or not problem.source.again
     sample = take_sample(problem.source, single, KEEP, options.memory // 8, rng)
-    problem.kept = sample.rows
+    problem.kept, problem.whole = sample.rows, sample.whole
     if new:
         problem.frame = frame_of(problem.model, sample.rows, options.start)
     problem.ridge = ridge_of(options.penalty, problem.frame)

@@ -41,6 +41,7 @@ class Problem:
         threads: that sum over arrays.
         prior: the local model of rows that an earlier fit has read.
         kept: the rows of the warm-up, once they are taken.
+        whole: whether these are all rows.
         curvature: largest entry of H where the fit began.
         notes: what the result should say.
         stop: set by Ctrl-C: what has been read by then is what the result is about.
@@ -53,6 +54,7 @@ class Problem:
     threads: int = 1
     prior: Quadratic | None = None
     kept: Rows | None = None
+    whole: bool = False
     curvature: float = 0.0
     ridge: Ridge = field(default_factory=Ridge)
     tally: bool = True
@@ -124,6 +126,12 @@ class Problem:
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
         return self.read_blocks(phi, self.source.blocks(), watch, self.lanes(self.source.count))
+
+    def every_row(self) -> Iterable[Rows] | None:
+        """All rows again, block by block; None where they are gone."""
+        if self.whole:
+            return blocks(self.kept)
+        return self.source.blocks() if self.source.again else None
 
     def lanes(self, rows: int | None) -> int:
         """Threads that sum over so many rows: XLA has threads of its own."""
