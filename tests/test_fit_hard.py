@@ -11,7 +11,13 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 
 import masgrad as mg
-from masgrad.errors import AccuracyWarning, InputError, InputTypeError, SeparationWarning
+from masgrad.errors import (
+    AccuracyWarning,
+    InputError,
+    InputTypeError,
+    PerfectFitWarning,
+    SeparationWarning,
+)
 from masgrad.fitting.alike import agrees, informs
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.steps import Path, Steady
@@ -153,12 +159,50 @@ def test_the_first_column_shifted_without_an_intercept(rng, shift):
     assert np.square(y - r.predict(X)).sum() == pytest.approx(least, rel=1e-5)
 
 
-def test_noiseless_rows_have_numbers_for_everything(rng):
+PERFECT = {
+    "linear": (mg.Linear(), lambda t: t),
+    "constant": (mg.Linear(), lambda t: np.full_like(t, 2.0)),
+    "log": (mg.GLM("gaussian", "log"), lambda t: np.exp(0.1 * t)),
+    "poisson": (mg.Poisson(), lambda t: np.full_like(t, 3.0)),
+    "gamma": (mg.Gamma("log"), lambda t: np.exp(0.1 * t)),
+    "constant gamma": (mg.Gamma(), lambda t: np.full_like(t, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", PERFECT)
+@pytest.mark.parametrize("rows", [300, 60_000])
+def test_a_perfect_fit_is_said_and_tests_nothing(rng, name, rows):
+    model, response = PERFECT[name]
+    X = np.column_stack([np.ones(rows), rng.normal(size=(rows, 2))])
+    with pytest.warns(PerfectFitWarning, match="fitted to rounding"):
+        r = mg.fit(model, (X, response(X @ [1.0, 2.0, 3.0])))
+    np.testing.assert_array_equal(r.bse, 0)
+    assert np.isnan(r.pvalues).all() and np.isnan(r.contrast(np.eye(3)[1:]).pvalues).all()
+    assert np.isfinite([r.how.correction, r.how.remainder]).all()
+    assert "nan" not in r.summary().split("coef")[0]
+    np.testing.assert_allclose(r.predict(X), response(X @ [1.0, 2.0, 3.0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-9])
+def test_little_noise_is_not_a_perfect_fit(rng, noise):
     X = np.column_stack([np.ones(300), rng.normal(size=(300, 2))])
-    for y in (X @ [1.0, 2.0, 3.0], np.full(300, 2.0)):
-        r = mg.fit(mg.Linear(), (X, y))
-        assert np.isfinite([r.how.correction, r.how.remainder]).all()
-        assert "nan" not in r.summary().split("coef")[0]
+    y = X @ [1.0, 2.0, 3.0] + noise * rng.normal(size=300)
+    r = mg.fit(mg.Linear(), (X, y))
+    np.testing.assert_allclose(r.bse, sm.OLS(y, X).fit(cov_type="HC0").bse, rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [2000, 60_000])
+@pytest.mark.parametrize("model", [mg.Linear(), mg.Logistic()], ids=["linear", "logistic"])
+def test_standard_errors_of_powers_of_the_year(rng, rows, model):
+    """Raw powers are far from 0 and nearly collinear: condition 2e10; centred ones are neither."""
+    year = rng.integers(1950, 2020, rows).astype(float)
+    u = (year - 1984) / 20
+    y = (rng.random(rows) < sigmoid(0.3 * u - 0.2 * u**3)).astype(float)
+    raw, centred = (np.column_stack([x**k for k in range(4)]) for x in (year, u))
+    for cov_type in ("robust", "nonrobust"):
+        a, b = (mg.fit(model, (X, y), cov_type=cov_type) for X in (raw, centred))
+        assert a.bse[3] * 20**3 == pytest.approx(b.bse[3], rel=2e-3)
+        assert abs(a.params[3] * 20**3 - b.params[3]) < 1e-3 * b.bse[3]
 
 
 def test_tiny_and_huge_units(rng):

@@ -71,6 +71,10 @@ class SeparationWarning(MasgradWarning):
     """The loss falls for ever in some direction: there is no estimate in it."""
 
 
+class PerfectFitWarning(MasgradWarning):
+    """Residuals are rounding, so that there is nothing to tell standard errors from."""
+
+
 class IdentificationWarning(MasgradWarning):
     """The data say nothing about some direction of theta."""
 

@@ -18,6 +18,7 @@ from masgrad.fitting.estimate import Sample
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.identify import touched, unidentified
 from masgrad.fitting.kinks import check_kinks
+from masgrad.fitting.perfect import is_perfect
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import EMPTY, Quadratic
 from masgrad.fitting.reads import Reads
@@ -52,9 +53,11 @@ def assemble(
     fixed = unidentified(problem, local, sample.rows, done.flat)
     drift = watch.drift(problem.noise(local))
     C, df, draws = _covariance(problem, options, local, fixed), None, None
+    if perfect := not fixed.size and is_perfect(problem, local):
+        C, local = np.zeros_like(C), replace(local, squares=0.0)
     if options.method == "chains" and fixed.size:
         notes.append("Chains were not run, for some directions have no estimate: HC0 instead.")
-    elif options.method == "chains" and not problem.stop.is_set():
+    elif options.method == "chains" and not (perfect or problem.stop.is_set()):
         try:
             C, df, note, draws = chain_covariance(problem, local, C, options, watch)
         except KeyboardInterrupt:

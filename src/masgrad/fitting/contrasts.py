@@ -62,7 +62,7 @@ class Contrast:
         """Distances from `value`, in standard errors."""
         with np.errstate(invalid="ignore", divide="ignore"):
             z = (self.estimate - self.value) / self.se
-        return np.where(self.loose, np.nan, z)
+        return np.where(self.loose | ~np.isfinite(z), np.nan, z)
 
     @property
     def pvalues(self) -> np.ndarray:

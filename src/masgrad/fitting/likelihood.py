@@ -55,7 +55,7 @@ def deviance(result: "Result") -> float | None:
 
 def log_likelihood(result: "Result") -> float | None:
     sums, family, scale = tally(result), family_of(result), dispersion(result)
-    if sums is None or family is None or scale is None:
+    if sums is None or family is None or not scale:  # a perfect fit has an infinite density
         return None
     with np.errstate(all="ignore"):
         value = family.log_likelihood(sums, scale)

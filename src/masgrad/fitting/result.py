@@ -118,12 +118,13 @@ class Result:
 
     @property
     def zvalues(self) -> Any:
-        """Estimates over their standard errors."""
+        """Estimates over their standard errors; NaN where those are infinite, or 0."""
         return self._named(self._z())
 
     def _z(self) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(np.isfinite(self._se), self.theta / self._se, np.nan)
+            z = self.theta / self._se
+        return np.where(np.isfinite(self._se) & np.isfinite(z), z, np.nan)
 
     @property
     def pvalues(self) -> Any:

@@ -71,7 +71,7 @@ class Watch:
             return 0.0
         each, free = self._surprises(meat)
         free *= len(each) - 1
-        return float((each.sum() - free) / np.sqrt(2.0 * free))
+        return float((each.sum() - free) / np.sqrt(2.0 * free)) if free else 0.0
 
     @property
     def examined(self) -> bool:
@@ -87,7 +87,7 @@ class Watch:
         others = np.delete(each, worst).mean()
         begin, long = sum(self.seen[:worst]), self.seen[worst]
         place = f"rows {begin:,} to {begin + long:,}" if ordered else f"{long:,} neighbouring rows"
-        return float((each[worst] - max(others, free)) / np.sqrt(2.0 * free)), place
+        return float((each[worst] - max(others, free)) / np.sqrt(2.0 * max(free, 1))), place
 
     def _surprises(self, meat: np.ndarray) -> tuple[np.ndarray, int]:
         """About chi-squared for each stretch if the order is random, and its degrees of freedom."""
