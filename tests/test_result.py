@@ -231,6 +231,16 @@ def test_chains_on_any_loss(rng):
     assert 0.4 < np.median(custom.bse / glm.bse) < 2.0
 
 
+def test_standard_errors_after_an_update_are_those_of_all_rows():
+    """M and H of the old rows are carried to the new estimate: 0.7 % off if they are not."""
+    off = []
+    for seed in range(5):
+        X, y = regression(np.random.default_rng(seed), "bernoulli", N=10_000)
+        r = mg.fit(mg.Logistic(), (X[:5000], y[:5000])).update((X[5000:], y[5000:]))
+        off.append(np.abs(r.bse / mg.fit(mg.Logistic(), (X, y)).bse - 1).max())
+    assert np.median(off) < 2e-3
+
+
 def test_an_update_says_that_hc3_was_given_up():
     frame, rng = two_columns(100)
     frame["y"] = rng.normal(size=100)

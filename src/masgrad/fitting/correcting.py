@@ -190,7 +190,8 @@ def _end(problem: Problem, move: Move, kept: Rows, reads: int, steady: Steady) -
     flat = separated(problem, total) if steady.after(move.whole) else None
     flat = None if flat is None or not flat.size else flat
     there, size = total.point + move.step + ahead.extra, total.errors(move.step)
-    carried = ahead.trusted and size > ROUNDING and flat is None
+    moved = size > ROUNDING or problem.prior is not None  # whose M and H are of another point
+    carried = ahead.trusted and moved and flat is None
     local = carry(problem, total, ahead.parts, there, kept) if carried else total.at(there)
     left = ahead.left if move.shorter == 1 else total.typical(move.whole)
     exact = move.still and problem.prior is None
