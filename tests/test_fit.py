@@ -162,7 +162,7 @@ def test_threads_change_no_digit(many):
 
 
 def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
-    """PILOT sqrt(N) rows; the correcting read makes up for what its average misses."""
+    """PILOT sqrt(p N) rows; the correcting read makes up for what its average misses."""
     (X, y), exact = many
     taken = []
     masgrad = averaged_masgrad
@@ -171,9 +171,9 @@ def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
         return masgrad(problem, start, (taken.append(len(b[1])) or b for b in blocks), *rest)
 
     monkeypatch.setattr("masgrad.fitting.estimate.averaged_masgrad", counted)
-    monkeypatch.setattr("masgrad.fitting.estimate.PILOT", 128)
+    monkeypatch.setattr("masgrad.fitting.estimate.PILOT", 32)
     r = mg.fit(mg.Logistic(), (X, y))
-    assert 128 * np.sqrt(len(y)) <= sum(taken) < 128 * np.sqrt(len(y)) + 5000
+    assert 32 * np.sqrt(X.size) <= sum(taken) < 32 * np.sqrt(X.size) + 5000
     assert in_errors(exact, r.theta) < 2e-3 and r.how.reads <= 3
 
 

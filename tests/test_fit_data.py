@@ -342,13 +342,6 @@ def test_an_empty_column_is_not_estimable(rng):
     assert np.isfinite(r.predict(np.column_stack([X, np.zeros(N)]))).all()
 
 
-def test_noiseless_rows(rng):
-    X = design(rng)
-    r = mg.fit(mg.Linear(), (X, X @ [1.0, 2, 3, 4]))
-    np.testing.assert_allclose(r.params, [1, 2, 3, 4], rtol=1e-12)
-    assert (r.bse < 1e-10).all()
-
-
 def test_missing_values_in_files_are_located(tmp_path, rng):
     table = logistic_table(rng, 3000)
     table.loc[2500, "b"] = np.nan

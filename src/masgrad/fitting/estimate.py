@@ -37,10 +37,11 @@ FEWEST = 1024
 STEPS = 256
 """MasGrad takes at least so many steps in its read, with smaller batches where rows are few."""
 
-PILOT = 512
-"""MasGrad reads PILOT sqrt(N) rows, if there are more. After n rows its average is sqrt(N/n)
-standard errors away, and what the correcting read's quadratic misses from there is of order
-N/n / sqrt(N): the same share of a standard error for every N."""
+PILOT = 128
+"""MasGrad reads PILOT sqrt(p N) rows, if there are more. After n rows its average is sqrt(p N/n)
+standard errors away, all contrasts together, and what the correcting read's quadratic misses from
+there is of the order of the square of that over sqrt(N): in each contrast, over sqrt(p) more, the
+same share of a standard error for every N and p."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _averaged(problem, plan, sample, start, watch) -> np.ndarray:
     """Where the correcting reads begin: MasGrad's average, if it is worth something."""
     rng = np.random.default_rng([plan.seed, 1])
     count = problem.source.count or 10**9
-    rows = min(count, int(PILOT * np.sqrt(count)))
+    rows = min(count, int(PILOT * np.sqrt(len(start.point) * count)))
     batch = max(256, min(BLOCK, rows // STEPS))
     try:
         with contextlib.closing(problem.source.blocks(rng)) as blocks:
