@@ -110,6 +110,28 @@ def test_a_stream_is_read_as_often_as_needed(rng):
     assert len(started) == r.how.reads + 1  # and the first rows, for the warm-up
 
 
+@pytest.mark.parametrize(
+    "lengths, words",
+    [
+        ((80, 80, 40), "gave 80,000 rows and a later one 40,000.*anew"),
+        ((80, 80, 80, 40), "gave 80,000 rows and a later one 40,000.*anew"),
+        ((80, 40, 80), "gave 40,000 rows and a later one 80,000.*anew"),
+        ((80, 20), "gave at least 33,000 rows and a later one 20,000.*anew"),
+    ],
+)
+def test_a_stream_gives_the_same_rows_at_every_read(rng, lengths, words):
+    """First rows for the warm-up, MasGrad's read, correcting reads."""
+    X, y = regression(rng, "poisson", N=80_000)
+    started = iter(lengths)
+
+    def blocks():
+        for k in range(next(started, lengths[-1])):
+            yield X[1000 * k : 1000 * (k + 1)], y[1000 * k : 1000 * (k + 1)]
+
+    with pytest.raises(InputError, match=words):
+        mg.fit(mg.Poisson(), mg.Stream(blocks), passes="converge")
+
+
 def test_a_simulator_is_a_stream():
     def sample(key, n):
         a, b = jax.random.split(key)
