@@ -61,8 +61,18 @@ def test_fit_show_predict(table, masgrad, tmp_path):
     assert (code, out) == (0, "") and "m.parquet (500 rows)" in err
     np.testing.assert_allclose(pd.read_parquet("m.parquet")["mean"], got[:, 0], rtol=1e-9)
     masgrad("predict", "r.json", "rows.csv", "--out", "t.csv", "--which", "linear", "--quiet")
-    linear = pd.read_csv("t.csv")["mean"]
+    linear = pd.read_csv("t.csv")["linear"]
     np.testing.assert_allclose(linear, r.predict(table, which="linear"), rtol=1e-9)
+
+
+def test_rows_without_a_prediction_are_warned_of(table, masgrad):
+    mg.glm("y ~ a + b", table, "binomial").save("r.json")
+    table.loc[3, "b"] = np.nan
+    table.to_csv("rows.csv", index=False)
+    code, out, err = masgrad("predict", "r.json", "rows.csv", "--interval", "0.9")
+    assert code == 0 and out.splitlines()[4] == "nan,nan,nan,nan"
+    assert err.startswith("masgrad: MissingWarning: 1 of 500 rows has no prediction")
+    assert "row 3 of rows.csv: its column 'b' is nan" in err
 
 
 def test_a_saved_result_speaks_in_another_process(table, masgrad):
