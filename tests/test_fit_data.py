@@ -132,6 +132,34 @@ def test_a_stream_gives_the_same_rows_at_every_read(rng, lengths, words):
         mg.fit(mg.Poisson(), mg.Stream(blocks), passes="converge")
 
 
+@pytest.mark.parametrize("start", [iter, lambda blocks: mg.Stream(lambda: iter(blocks))])
+def test_empty_blocks_are_skipped(rng, start):
+    X, y = regression(rng, "poisson", N=600)
+    none = [(X[:0], y[:0]), ([], []), (X[:0], y[:0], None, None)]
+    r = mg.fit(mg.Poisson(), start([none[0], (X[:300], y[:300]), *none, (X[300:], y[300:])]))
+    np.testing.assert_array_equal(r.theta, mg.fit(mg.Poisson(), (X, y)).theta)
+    with pytest.raises(InputError, match="hold no rows"):
+        mg.fit(mg.Poisson(), start(none))
+    with pytest.raises(InputError, match="X has 300, y has 0"):
+        mg.fit(mg.Poisson(), start([(X[:300], y[:0])]))
+    loss = mg.CustomLoss(lambda t, z: (t[0] - z) ** 2, 1)
+    assert mg.fit(loss, start([y[:0], y])).nobs == 600
+
+
+def test_empty_frames_are_skipped(rng):
+    table = logistic_table(rng, 500)
+    frames = [table[:0], table[:200], table[:0], table[200:]]
+    whole = mg.glm("y ~ a", table)
+    for data in (iter(frames), mg.Stream(lambda: iter(frames))):
+        np.testing.assert_allclose(mg.glm("y ~ a", data).params, whole.params)
+    with pytest.raises(InputError, match="no data frame with rows"):
+        mg.glm("y ~ a", iter([table[:0]]))
+    with pytest.raises(InputError, match="the data frame has no rows"):
+        mg.glm("y ~ a", table[:0])
+    with pytest.raises(InputError, match="the data frame has no rows"):
+        whole.update(table[:0])
+
+
 def test_a_simulator_is_a_stream():
     def sample(key, n):
         a, b = jax.random.split(key)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 import statsmodels.api as sm
@@ -255,6 +256,20 @@ def test_predictions_are_in_the_order_of_a_list_of_files(tmp_path):
         rows.to_parquet(part)
     r = mg.glm("y ~ a", frame)
     np.testing.assert_allclose(r.predict(parts), r.predict(frame))
+
+
+def test_a_table_without_rows_has_an_empty_prediction():
+    frame, rng = two_columns(60)
+    frame["y"], frame["g"] = rng.normal(size=60), np.where(frame["a"] > 0.5, "u", "v")
+    r = mg.glm("y ~ b + g", frame)
+    for none in (frame[:0], pl.from_pandas(frame)[:0], {"b": [], "g": []}):
+        assert r.predict(none).shape == (0,)
+        got = r.predict(none, interval=0.9)
+        assert len(got) == 0 and list(got.columns) == ["mean", "se", "lower", "upper"]
+    with pytest.raises(InputError, match="'g'"):
+        r.predict(frame[["b"]][:0])
+    plain = mg.fit(mg.Linear(), (frame[["a", "b"]], frame["y"]))
+    assert len(plain.predict(frame[["a", "b"]][:0])) == 0
 
 
 def test_exposures_of_new_rows_are_checked():

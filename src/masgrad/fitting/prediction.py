@@ -52,7 +52,8 @@ def predict(
     """Means (N,), or a data frame with intervals."""
     parts = list(predicted_blocks(result, data, interval, which, offset, exposure))
     names = (which,) if interval is None else (which, *INTERVAL)
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    none = np.empty(0)  # of a table without rows
+    columns = {n: np.concatenate([none, *(part[n] for part in parts)]) for n in names}
     if interval is None:
         return columns[which]
     return pd.DataFrame(columns, data.index if isinstance(data, pd.DataFrame) else None)
