@@ -238,6 +238,14 @@ def test_an_update_says_that_hc3_was_given_up():
     assert "HC3 needs the old rows" in r.summary()
 
 
+def test_an_update_says_that_the_penalty_was_given_up():
+    frame, rng = two_columns(100)
+    frame["y"] = rng.normal(size=100)
+    r = mg.glm("y ~ a", frame, penalty=mg.L2(0.1)).update(frame)
+    assert r.penalized_params is None and "The penalty was not updated" in r.summary()
+    assert "penalty" not in mg.glm("y ~ a", frame).update(frame).summary()
+
+
 def test_updates_of_a_rare_level_say_what_they_miss():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"a": rng.normal(size=40_000)})
