@@ -342,6 +342,14 @@ def test_options_that_make_no_sense(rng, options, words):
         mg.fit(mg.Logistic(), (X, binary(rng, X)), **options)
 
 
+def test_a_response_too_large_to_square_is_blamed(rng):
+    X = design(rng)
+    with pytest.raises(InputError, match=r"the response reaches \d.*e\+200; rescale"):
+        mg.fit(mg.Linear(), (X, 1e200 * rng.normal(size=N)))
+    with pytest.raises(InputError, match="column 2 of X reaches 1e"):
+        mg.fit(mg.Linear(), (spoil(X, (17, 2), 1e308), rng.normal(size=N)))
+
+
 def test_counts(rng):
     X = design(rng)
     with pytest.raises(InputError, match="y is -1 at row 7; the poisson"):
