@@ -329,7 +329,7 @@ def test_a_file_that_is_listed_twice_is_read_twice(frame, tmp_path, suffix):
     write(tmp_path, frame, suffix, files=1)
     path = tmp_path / f"part-0{suffix}"
     source = source_of([path, path])
-    X, y = gather(source.blocks())
+    _, y = gather(source.blocks())
     np.testing.assert_array_equal(y, np.tile(frame["y"], 2))
     assert source.place(N + 3) == f"row 3 of {path}"
     assert mg.glm("y ~ a", [path, str(path)]).nobs == 2 * N
