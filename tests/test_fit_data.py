@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -294,7 +295,21 @@ WRONG = {
     "few rows": (lambda X, y: (X[:4], y[:4]), "4 rows cannot estimate 4"),
     "lengths": (lambda X, y: (X, y[:-1]), "X has 2000, y has 1999"),
     "one array": (lambda X, y: X, "pair of arrays"),
-    "vector": (lambda X, y: (X[:, 0], y), "a matrix with a row"),
+    "vector": (lambda X, y: (X[:, 0], y), r"a matrix with a row.*X\[:, None\]"),
+    "3-d X": (
+        lambda X, y: (X.reshape(N, 2, 2), y), r"X\.reshape\(len\(X\), -1\), or mg\.TraceReg"
+    ),
+    "y a column": (lambda X, y: (X, y[:, None]), r"y has shape \(2000, 1\).*y\.ravel\(\)\?"),
+    "two columns of y": (lambda X, y: (X, X[:, :2]), r"y has shape \(2000, 2\).*y\[:, 0\]\?"),
+    "y a table": (
+        lambda X, y: (X, pd.DataFrame({"u": y, "v": y})), r"y is a table of 2 columns.*y\['u'\]"
+    ),
+    "an arrow table": (
+        lambda X, y: (X, pa.table({"u": y, "v": y})), r"y is a table of 2 columns.*y\['u'\]"
+    ),
+    "another index": (
+        lambda X, y: (pd.DataFrame(X), pd.DataFrame({"u": y}).iloc[::-1]), "different indexes"
+    ),
     "late block": (lambda X, y: iter([(X, y), (X, y[1:])]), "begins at row 2000"),
     "other columns": (lambda X, y: iter([(X, y), (X[:, 1:], y)]), "first block had"),
     "late NaN": (
@@ -309,6 +324,15 @@ WRONG = {
     "two names": (lambda X, y: (pd.DataFrame(X[:, :2], columns=["a", "a"]), y), "two columns"),
     "a path": (lambda X, y: "rows.parquet", "formula"),
 }  # fmt: skip
+
+
+def test_a_response_may_be_a_table_of_one_column(rng):
+    X = design(rng)
+    y = binary(rng, X)
+    wanted = mg.fit(mg.Logistic(), (X, y)).theta
+    for table in (pd.DataFrame({"y": y}), pa.table({"y": y}), pd.DataFrame({"y": y > 0})):
+        for rows in (X, pd.DataFrame(X)):
+            np.testing.assert_allclose(mg.fit(mg.Logistic(), (rows, table)).theta, wanted)
 
 
 @pytest.mark.parametrize("name", WRONG)
