@@ -288,7 +288,7 @@ WRONG = {
     "duplicated": (lambda X, y: (np.column_stack([X, X[:, 2]]), y), "columns 2, 4"),
     "constant": (lambda X, y: (np.column_stack([X, np.full(N, 3.0)]), y), "column 4 is constant"),
     "one class": (lambda X, y: (X, np.ones(N)), "single class"),
-    "labels": (lambda X, y: (X, 2 * y - 1), r"y is -1 at row \d+; the bernoulli"),
+    "labels": (lambda X, y: (X, 2 * y - 1), r"y is -1 at row \d+; the binomial.*\(y \+ 1\) / 2"),
     "strings": (lambda X, y: (X, np.where(y > 0, "yes", "no")), "real numbers"),
     "empty": (lambda X, y: (X[:0], y[:0]), "no rows"),
     "empty iterator": (lambda X, y: iter([]), "no rows"),
@@ -378,6 +378,8 @@ def test_counts(rng):
     X = design(rng)
     with pytest.raises(InputError, match="y is -1 at row 7; the poisson"):
         mg.fit(mg.Poisson(), (X, spoil(np.ones(N), 7, -1)))
+    with pytest.raises(InputError, match=r"y is 2 at row 7; the binomial.*; recode y or choose"):
+        mg.fit(mg.Logistic(), (X, spoil(np.ones(N), 7, 2)))
     with pytest.raises(InputError, match="every response is 0"):
         mg.fit(mg.Poisson(), (X, np.zeros(N)))
 

@@ -91,6 +91,14 @@ def test_a_result_survives_its_process(fitted, tmp_path):
     np.testing.assert_array_equal(again.update(new).theta, r.update(new).theta)
 
 
+def test_the_family_is_called_binomial_and_saved_as_before(fitted, tmp_path):
+    _, r = fitted
+    r.save(tmp_path / "r.json")
+    saved = json.loads((tmp_path / "r.json").read_text())["result"]
+    assert r.kind == mg.load(tmp_path / "r.json").kind == "binomial regression (logit link)"
+    assert saved["model"]["family"] == r.model.family.name == "bernoulli"
+
+
 def test_a_result_holds_no_rows(rng, tmp_path):
     sizes = []
     for N in (500, 50_000):

@@ -194,5 +194,5 @@ def kind(model: Model) -> str:
     if isinstance(model, GLM):
         family = model.family
         parameter = "" if family.parameter is None else f"({family.parameter:g})"
-        return f"{family.name}{parameter} regression ({family.link} link)"
+        return f"{family.shown}{parameter} regression ({family.link} link)"
     return type(model).__name__

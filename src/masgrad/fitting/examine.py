@@ -73,7 +73,7 @@ def outside(problem: Problem) -> InputError:
     )
     return InputError(
         f"some row has no mean on the way to the optimum: the {family.link} link of the "
-        f"{family.name} family needs {needs}, and the optimum may lie on that border (a cell "
+        f"{family.shown} family needs {needs}, and the optimum may lie on that border (a cell "
         "without events?); use another link, or join categories"
     )
 
