@@ -169,6 +169,12 @@ def test_every_command_has_an_example(masgrad):
         assert code == 0 and f"masgrad {command}" in out.split("Examples:")[1]
 
 
+def test_help_says_what_quiet_leaves_and_in_which_order_files_are(masgrad):
+    """Rich wraps the lines and frames them."""
+    for command, words in (("fit", "warnings stay"), ("predict", "in the order given")):
+        assert words in " ".join(masgrad(command, "--help")[1].replace("│", " ").split())
+
+
 def test_the_bar_tells_speed_and_time_left(monkeypatch):
     """A third read lengthens the bar, for two were announced."""
     monkeypatch.setattr(progress, "PATIENCE", -1.0)

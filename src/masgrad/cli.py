@@ -31,7 +31,9 @@ def _probability(ctx: typer.Context, value: float | None) -> float | None:
 
 Level = Annotated[float, typer.Option(callback=_probability, help="Level of the intervals shown.")]
 Saved = Annotated[Path, typer.Argument(metavar="RESULT", help="What `masgrad fit --save` wrote.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no messages.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="No progress bar and no notes; warnings stay.")
+]
 
 
 def _version(show: bool) -> None:
@@ -184,7 +186,10 @@ def predict(
     which: Annotated[str, typer.Option(help="mean, or linear: the linear predictor.")] = "mean",
     quiet: Quiet = False,
 ) -> None:
-    """The mean response for every row, in the order of the rows (and of sorted file names)."""
+    """The mean response for every row, in the order of the rows.
+
+    Files are taken in the order given, those of a glob or a directory sorted.
+    """
     from masgrad.fitting.console import predict_files
 
     predict_files(result, data, out, interval, which, quiet)
