@@ -1,14 +1,17 @@
 """`masgrad fit`, `show` and `predict`: what they print and write, and how they end."""
 
+import gc
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import masgrad as mg
-from masgrad import cli
+from masgrad import cli, interrupts
 from masgrad.chains import progress
 from masgrad.errors import InterruptedWarning, say
 
@@ -161,6 +164,38 @@ def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
 
     monkeypatch.setattr("masgrad.fitting.console.write_predictions", at_once)
     assert masgrad("predict", "r.json", "rows.csv")[0] == 130
+
+
+def test_ctrl_c_is_not_lost_in_a_garbage_collection():
+    """In the callback the signal waits; once that is over, its echo raises."""
+    log = []
+
+    def _xla_gc_callback(phase, info):
+        if phase == "start":
+            signal.raise_signal(signal.SIGINT)
+            log.append(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
+
+    gc.callbacks.append(_xla_gc_callback)
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.heard():
+            gc.collect()
+            gc.callbacks.remove(_xla_gc_callback)
+            time.sleep(10)
+    finally:
+        gc.callbacks[:] = [c for c in gc.callbacks if c is not _xla_gc_callback]
+    assert log == [True] and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_elsewhere_is_at_once_and_its_other_handlers_stay():
+    with pytest.raises(KeyboardInterrupt), interrupts.heard():
+        signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.heard():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_every_command_has_an_example(masgrad):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from masgrad.interrupts import heard
 from masgrad.version import __version__
 
 app = typer.Typer(
@@ -267,7 +268,8 @@ def main() -> None:
     from masgrad.errors import MasgradError
 
     try:
-        app()
+        with heard():
+            app()
     except BrokenPipeError:  # such as `masgrad predict ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
