@@ -1,18 +1,19 @@
 """Ctrl-C on the command line, which must not be lost.
 
-JAX runs a callback whenever Python collects garbage, and Python prints and drops whatever is raised
-in one: a KeyboardInterrupt that happens to be raised there would be swallowed, and the command go
-on to its end. A signal that arrives there is asked for again a little later instead.
+JAX runs a callback (`_xla_gc_callback`) whenever Python collects garbage, and Python prints and
+drops whatever is raised in one: a KeyboardInterrupt that happens to be raised there would be
+swallowed, and the command go on to its end. A signal that arrives in such a callback, JAX's or
+another, is asked for again a little later instead.
 """
 
+import gc
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-CALLBACK = "_xla_gc_callback"
 LATER = 0.02
-"""Seconds until the next attempt; the callback takes far less, unless it collects much."""
+"""Seconds until the next attempt."""
 
 
 @contextmanager
@@ -46,9 +47,10 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _in_callback(frame: FrameType | None) -> bool:
-    """Whether the callback is running, or something that it called."""
+    """Whether a callback of the garbage collector is running, or something that it called."""
+    codes = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None:
-        if frame.f_code.co_name == CALLBACK:
+        if frame.f_code in codes:
             return True
         frame = frame.f_back
     return False
