@@ -41,6 +41,7 @@ CASES = {
     "y above one": (lambda g: {"data": spoiled(g["data"], 3, 2.0)}, r"y is 2 at row 3.*\[0, 1\]"),
     "lengths differ": (lambda g: {"data": (g["data"][0], g["data"][1][:-1])}, "300.*299"),
     "no rows": (lambda g: {"data": (np.zeros((0, 4)), np.zeros(0))}, "no rows"),
+    "X of matrices": (lambda g: {"data": (np.zeros((5, 2, 2)), np.zeros(5))}, "TraceRegression"),
     "X not a matrix": (lambda g: {"data": (np.zeros(5), np.zeros(5))}, "matrix"),
     "y a matrix": (lambda g: {"data": (g["data"][0], np.zeros((300, 1)))}, r"\(300, 1\)"),
     "data not a pair": (lambda g: {"data": g["data"][0]}, r"data=\(X, y\)"),

@@ -245,12 +245,14 @@ def test_streams_that_are_refused(name):
 
 def test_predictors(frame):
     _, terms = as_source(MODEL, frame, "y ~ a", MEMORY, weights="w", offset="o", exposure="e")
-    X, offset = next(predictors(terms, frame.drop(columns=["y", "w"])))
+    X, offset = next(predictors(terms, frame.drop(columns=["y", "w"])).blocks())
     np.testing.assert_allclose(offset, frame["o"] + np.log(frame["e"]))
     assert len(X) == N
     _, plain = as_source(MODEL, frame, "y ~ a", MEMORY)
-    assert next(predictors(plain, frame))[1] is None
-    np.testing.assert_array_equal(next(predictors(plain, frame, frame["o"]))[1], frame["o"])
+    assert next(predictors(plain, frame).blocks())[1] is None
+    np.testing.assert_array_equal(
+        next(predictors(plain, frame, frame["o"]).blocks())[1], frame["o"]
+    )
     with pytest.raises(InputError, match="no column 'o'"):
         predictors(terms, frame[["a"]])
     again = gather(table_source(frame, plain, weights=frame["w"], offset="o", exposure="e"))

@@ -45,7 +45,7 @@ def read(data, formula=FORMULA, block=64, rng=None, **roles):
 
 def design(terms, data):
     """X of a table, all of it."""
-    return np.concatenate([X for X, _ in predictors(terms, data)])
+    return np.concatenate([X for X, _ in predictors(terms, data).blocks()])
 
 
 def files(folder, frame, suffix, count=3):
@@ -348,7 +348,7 @@ def test_fitted_saved_and_predicted(frame, tmp_path):
     whole.save(tmp_path / "r.json")
     again = mg.load(tmp_path / "r.json")
     np.testing.assert_array_equal(again.predict(pl.from_pandas(frame)), whole.predict(frame))
-    X, offset = next(predictors(whole.terms, frame[:2], offset=np.ones(2)))
+    X, offset = next(predictors(whole.terms, frame[:2], offset=np.ones(2)).blocks())
     assert X.shape == (2, 9) and offset.tolist() == [1, 1]
 
 

@@ -109,7 +109,7 @@ def test_scale_is_learned_once(tmp_path):
     mean, sd = rows["z"].mean(), rows["z"].std()
     for data in (frame, tmp_path):
         source, terms = as_source(mg.Linear(), data, "y ~ 0 + scale(z)", 2**29, weights="w")
-        ((X, _),) = predictors(terms, frame[:3])
+        ((X, _),) = predictors(terms, frame[:3]).blocks()
         np.testing.assert_allclose(X[:, 0], (frame["z"][:3] - mean) / sd, rtol=1e-12)
         assert source.names == ("scale(z)",)
         assert Terms.from_json(json.loads(json.dumps(terms.to_json()))) == terms

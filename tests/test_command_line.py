@@ -1,14 +1,17 @@
 """`masgrad fit`, `show` and `predict`: what they print and write, and how they end."""
 
+import gc
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import masgrad as mg
-from masgrad import cli
+from masgrad import cli, interrupts
 from masgrad.chains import progress
 from masgrad.errors import InterruptedWarning, say
 
@@ -61,8 +64,18 @@ def test_fit_show_predict(table, masgrad, tmp_path):
     assert (code, out) == (0, "") and "m.parquet (500 rows)" in err
     np.testing.assert_allclose(pd.read_parquet("m.parquet")["mean"], got[:, 0], rtol=1e-9)
     masgrad("predict", "r.json", "rows.csv", "--out", "t.csv", "--which", "linear", "--quiet")
-    linear = pd.read_csv("t.csv")["mean"]
+    linear = pd.read_csv("t.csv")["linear"]
     np.testing.assert_allclose(linear, r.predict(table, which="linear"), rtol=1e-9)
+
+
+def test_rows_without_a_prediction_are_warned_of(table, masgrad):
+    mg.glm("y ~ a + b", table, "binomial").save("r.json")
+    table.loc[3, "b"] = np.nan
+    table.to_csv("rows.csv", index=False)
+    code, out, err = masgrad("predict", "r.json", "rows.csv", "--interval", "0.9")
+    assert code == 0 and out.splitlines()[4] == "nan,nan,nan,nan"
+    assert err.startswith("masgrad: MissingWarning: 1 of 500 rows has no prediction")
+    assert "row 3 of rows.csv: its column 'b' is nan" in err
 
 
 def test_a_saved_result_speaks_in_another_process(table, masgrad):
@@ -153,10 +166,54 @@ def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
     assert masgrad("predict", "r.json", "rows.csv")[0] == 130
 
 
+def test_ctrl_c_is_not_lost_in_a_garbage_collection():
+    """In a callback, or in what it calls, the signal waits; after that its echo raises."""
+    waits = []
+
+    def callback(phase, info):
+        if not waits:
+            signal.raise_signal(signal.SIGINT)
+            waits.append(signal.getitimer(signal.ITIMER_REAL)[0])
+
+    gc.callbacks.append(callback)
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.heard():
+            gc.collect()
+            time.sleep(10)
+    finally:
+        gc.callbacks.remove(callback)
+    assert 0 < waits[0] <= interrupts.LATER and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_jax_has_a_callback_that_is_seen():
+    """A plain function, by whose code a frame is known."""
+    assert "_xla_gc_callback" in [
+        c.__code__.co_name for c in gc.callbacks if hasattr(c, "__code__")
+    ]
+
+
+def test_ctrl_c_elsewhere_is_at_once_and_its_other_handlers_stay():
+    with pytest.raises(KeyboardInterrupt), interrupts.heard():
+        signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.heard():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_every_command_has_an_example(masgrad):
     for command in ("fit", "show", "predict", "plan", "paper"):
         code, out, _ = masgrad(command, "--help")
         assert code == 0 and f"masgrad {command}" in out.split("Examples:")[1]
+
+
+def test_help_says_what_quiet_leaves_and_in_which_order_files_are(masgrad):
+    """Rich wraps the lines and frames them."""
+    for command, words in (("fit", "warnings stay"), ("predict", "in the order given")):
+        assert words in " ".join(masgrad(command, "--help")[1].replace("│", " ").split())
 
 
 def test_the_bar_tells_speed_and_time_left(monkeypatch):

@@ -1,6 +1,7 @@
 """Linear combinations of parameters: words, tests, joint regions, intervals that hold together."""
 
 import doctest
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -81,12 +82,29 @@ def test_words_that_mean_nothing_are_refused(text, words):
         read_equations(text, NAMES)
 
 
+def test_the_nearest_name_is_of_the_same_column():
+    names = ["Intercept", "g[T.north]", "g[T.west]", "flag", "a:g[T.west]"]
+    for text, near in (
+        ("flag[T.True]", "flag"), ("g[T.wset]", "g[T.west]"), ("g", "g["), ("flga", "flag"),
+        ("a:g[T.east]", "a:g[T.west]"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=rf"did you mean '{re.escape(near)}"):
+            read_equations(text, names)
+
+
 def test_nothing_is_evaluated():
     with pytest.raises(InputError, match="__import__"):
         read_equations("__import__('os').getcwd()", NAMES)
 
 
 # Contrasts and tests.
+
+
+def test_chains_are_blamed_only_where_they_ran():
+    with pytest.raises(InputError, match="linearly dependent; leave some"):
+        made([1.0, 2.0], np.eye(2)).wald_test("theta[0] = 0, theta[0] = 1")
+    with pytest.raises(InputError, match="linearly dependent, or there are fewer chains than rows"):
+        made([1.0, 2.0], np.eye(2), df=4).wald_test("theta[0] = 0, theta[0] = 1")
 
 
 def test_contrasts_are_those_of_statsmodels(rng):

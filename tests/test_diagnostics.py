@@ -69,8 +69,26 @@ def test_separation_is_said():
     assert "L2" in str(r.diagnostics)
 
 
+@pytest.mark.filterwarnings("ignore::masgrad.errors.SeparationWarning")
+def test_one_coefficient_and_several_are_told_apart():
+    X, y = logistic(500)
+    X[:, 2] = (X[:, 1] > 1) * y  # a dummy whose rows all have y = 1
+    said = str(mg.fit(mg.Logistic(), (X, y)).diagnostics)
+    assert "1 coefficient has no estimate (s.e. inf): the data do not bound it" in said
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.MasgradWarning")
+def test_empty_columns_are_not_called_separation():
+    X, y = logistic(500)
+    one = mg.fit(mg.Logistic(), (np.column_stack([X, np.zeros(500)]), y))
+    assert troubles(one) == ["empty columns"]
+    assert "empty columns: 1 column is 0 in every row" in " ".join(one.summary().split())
+    two = mg.fit(mg.Linear(), (np.column_stack([X, np.zeros((500, 2))]), y))
+    assert "2 columns are 0 in every row" in str(two.diagnostics)
+
+
 def test_too_many_columns_for_a_logistic_fit_are_said():
-    """Strong signal, p/N = 0.1: the estimate is biased by more than its standard error."""
+    """Strong signal, p/N = 0.1: the estimate is biased by more than half a standard error."""
     X, y = logistic(400, p=40, scale=0.3)
     r = mg.fit(mg.Logistic(), (X, y))
     assert troubles(r) == ["p/N"]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -108,6 +109,56 @@ def test_a_stream_is_read_as_often_as_needed(rng):
     exact = mg.fit(mg.Poisson(), (X, y), "converge")
     assert np.abs((r.theta - exact.theta) / exact.bse).max() < 1e-3
     assert len(started) == r.how.reads + 1  # and the first rows, for the warm-up
+
+
+@pytest.mark.parametrize(
+    "lengths, words",
+    [
+        ((80, 80, 40), "gave 80,000 rows and a later one 40,000.*anew"),
+        ((80, 80, 80, 40), "gave 80,000 rows and a later one 40,000.*anew"),
+        ((80, 40, 80), "gave 40,000 rows and a later one 80,000.*anew"),
+        ((80, 20), "gave at least 33,000 rows and a later one 20,000.*anew"),
+    ],
+)
+def test_a_stream_gives_the_same_rows_at_every_read(rng, lengths, words):
+    """First rows for the warm-up, MasGrad's read, correcting reads."""
+    X, y = regression(rng, "poisson", N=80_000)
+    started = iter(lengths)
+
+    def blocks():
+        for k in range(next(started, lengths[-1])):
+            yield X[1000 * k : 1000 * (k + 1)], y[1000 * k : 1000 * (k + 1)]
+
+    with pytest.raises(InputError, match=words):
+        mg.fit(mg.Poisson(), mg.Stream(blocks), passes="converge")
+
+
+@pytest.mark.parametrize("start", [iter, lambda blocks: mg.Stream(lambda: iter(blocks))])
+def test_empty_blocks_are_skipped(rng, start):
+    X, y = regression(rng, "poisson", N=600)
+    none = [(X[:0], y[:0]), ([], []), (X[:0], y[:0], None, None)]
+    r = mg.fit(mg.Poisson(), start([none[0], (X[:300], y[:300]), *none, (X[300:], y[300:])]))
+    np.testing.assert_array_equal(r.theta, mg.fit(mg.Poisson(), (X, y)).theta)
+    with pytest.raises(InputError, match="hold no rows"):
+        mg.fit(mg.Poisson(), start(none))
+    with pytest.raises(InputError, match="X has 300, y has 0"):
+        mg.fit(mg.Poisson(), start([(X[:300], y[:0])]))
+    loss = mg.CustomLoss(lambda t, z: (t[0] - z) ** 2, 1)
+    assert mg.fit(loss, start([y[:0], y])).nobs == 600
+
+
+def test_empty_frames_are_skipped(rng):
+    table = logistic_table(rng, 500)
+    frames = [table[:0], table[:200], table[:0], table[200:]]
+    whole = mg.glm("y ~ a", table)
+    for data in (iter(frames), mg.Stream(lambda: iter(frames))):
+        np.testing.assert_allclose(mg.glm("y ~ a", data).params, whole.params)
+    with pytest.raises(InputError, match="no data frame with rows"):
+        mg.glm("y ~ a", iter([table[:0]]))
+    with pytest.raises(InputError, match="the data frame has no rows"):
+        mg.glm("y ~ a", table[:0])
+    with pytest.raises(InputError, match="the data frame has no rows"):
+        whole.update(table[:0])
 
 
 def test_a_simulator_is_a_stream():
@@ -237,14 +288,28 @@ WRONG = {
     "duplicated": (lambda X, y: (np.column_stack([X, X[:, 2]]), y), "columns 2, 4"),
     "constant": (lambda X, y: (np.column_stack([X, np.full(N, 3.0)]), y), "column 4 is constant"),
     "one class": (lambda X, y: (X, np.ones(N)), "single class"),
-    "labels": (lambda X, y: (X, 2 * y - 1), r"y is -1 at row \d+; the bernoulli"),
+    "labels": (lambda X, y: (X, 2 * y - 1), r"y is -1 at row \d+; the binomial.*\(y \+ 1\) / 2"),
     "strings": (lambda X, y: (X, np.where(y > 0, "yes", "no")), "real numbers"),
     "empty": (lambda X, y: (X[:0], y[:0]), "no rows"),
     "empty iterator": (lambda X, y: iter([]), "no rows"),
     "few rows": (lambda X, y: (X[:4], y[:4]), "4 rows cannot estimate 4"),
     "lengths": (lambda X, y: (X, y[:-1]), "X has 2000, y has 1999"),
     "one array": (lambda X, y: X, "pair of arrays"),
-    "vector": (lambda X, y: (X[:, 0], y), "a matrix with a row"),
+    "vector": (lambda X, y: (X[:, 0], y), r"a matrix with a row.*X\[:, None\]"),
+    "3-d X": (
+        lambda X, y: (X.reshape(N, 2, 2), y), r"X\.reshape\(len\(X\), -1\), or mg\.TraceReg"
+    ),
+    "y a column": (lambda X, y: (X, y[:, None]), r"y has shape \(2000, 1\).*y\.ravel\(\)\?"),
+    "two columns of y": (lambda X, y: (X, X[:, :2]), r"y has shape \(2000, 2\).*y\[:, 0\]\?"),
+    "y a table": (
+        lambda X, y: (X, pd.DataFrame({"u": y, "v": y})), r"y is a table of 2 columns.*y\['u'\]"
+    ),
+    "an arrow table": (
+        lambda X, y: (X, pa.table({"u": y, "v": y})), r"y is a table of 2 columns.*y\['u'\]"
+    ),
+    "another index": (
+        lambda X, y: (pd.DataFrame(X), pd.DataFrame({"u": y}).iloc[::-1]), "different indexes"
+    ),
     "late block": (lambda X, y: iter([(X, y), (X, y[1:])]), "begins at row 2000"),
     "other columns": (lambda X, y: iter([(X, y), (X[:, 1:], y)]), "first block had"),
     "late NaN": (
@@ -259,6 +324,15 @@ WRONG = {
     "two names": (lambda X, y: (pd.DataFrame(X[:, :2], columns=["a", "a"]), y), "two columns"),
     "a path": (lambda X, y: "rows.parquet", "formula"),
 }  # fmt: skip
+
+
+def test_a_response_may_be_a_table_of_one_column(rng):
+    X = design(rng)
+    y = binary(rng, X)
+    wanted = mg.fit(mg.Logistic(), (X, y)).theta
+    for table in (pd.DataFrame({"y": y}), pa.table({"y": y}), pd.DataFrame({"y": y > 0})):
+        for rows in (X, pd.DataFrame(X)):
+            np.testing.assert_allclose(mg.fit(mg.Logistic(), (rows, table)).theta, wanted)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -292,10 +366,20 @@ def test_options_that_make_no_sense(rng, options, words):
         mg.fit(mg.Logistic(), (X, binary(rng, X)), **options)
 
 
+def test_a_response_too_large_to_square_is_blamed(rng):
+    X = design(rng)
+    with pytest.raises(InputError, match=r"the response reaches \d.*e\+200; rescale"):
+        mg.fit(mg.Linear(), (X, 1e200 * rng.normal(size=N)))
+    with pytest.raises(InputError, match="column 2 of X reaches 1e"):
+        mg.fit(mg.Linear(), (spoil(X, (17, 2), 1e308), rng.normal(size=N)))
+
+
 def test_counts(rng):
     X = design(rng)
     with pytest.raises(InputError, match="y is -1 at row 7; the poisson"):
         mg.fit(mg.Poisson(), (X, spoil(np.ones(N), 7, -1)))
+    with pytest.raises(InputError, match=r"y is 2 at row 7; the binomial.*; recode y or choose"):
+        mg.fit(mg.Logistic(), (X, spoil(np.ones(N), 7, 2)))
     with pytest.raises(InputError, match="every response is 0"):
         mg.fit(mg.Poisson(), (X, np.zeros(N)))
 

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from masgrad.data.expressions import FUNCTIONS, LEARNED
 from masgrad.data.formulas import Terms, parse
 from masgrad.data.learning import learn
 from masgrad.data.tables import open_table
@@ -106,6 +108,13 @@ def learned(formula, **columns):
 
 
 Y = np.array([0.0, 1.0, 0.0, 1.0])
+
+
+def test_the_page_names_every_function():
+    page = (Path(__file__).parents[1] / "docs" / "glm.md").read_text()
+    for name in (*FUNCTIONS, *LEARNED):
+        assert f"`{name}`" in page
+    assert parse("y ~ np.log2(a) + expm1(a)").terms
 
 
 def test_two_columns_of_one_name():

@@ -8,7 +8,7 @@ import masgrad
 ROOT = Path(masgrad.__file__).parent
 # A file may import from its own layer and from those before it.
 LAYERS = [
-    ["version", "types", "errors", "precision"],
+    ["version", "types", "errors", "precision", "interrupts"],
     ["data"],
     ["models"],
     ["covariance"],

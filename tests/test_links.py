@@ -65,7 +65,7 @@ def test_one_read_is_as_good_with_either_covariance(name):
 
 @pytest.mark.parametrize(
     ("name", "link"),
-    [("poisson", "identity"), ("bernoulli", "identity"), ("bernoulli", "log")],
+    [("poisson", "identity"), ("binomial", "identity"), ("binomial", "log")],
 )
 @pytest.mark.parametrize("rows", [40, 50_000])
 def test_an_optimum_on_the_border_of_a_link_is_said(name, link, rows):

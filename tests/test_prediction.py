@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 import statsmodels.api as sm
 from scipy import stats
 
 import masgrad as mg
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import InputError, InputTypeError, MissingWarning
 from masgrad.fitting.writing import write_predictions
 from masgrad.models.families import Gaussian, Poisson
 from results import made, spread
@@ -35,9 +36,10 @@ def test_intervals_of_means_are_those_of_statsmodels(rng, family):
     np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(ours["mean"], r.predict(new), rtol=1e-14)
     linear = r.predict(new, interval=0.9, which="linear")
-    np.testing.assert_allclose(linear["mean"], new @ r.theta)
+    assert list(linear.columns) == ["linear", "se", "lower", "upper"]
+    np.testing.assert_allclose(linear["linear"], new @ r.theta)
     half = stats.norm.ppf(0.95) * np.sqrt(np.einsum("ij,jk,ik->i", new, r.cov, new))
-    np.testing.assert_allclose(linear["upper"] - linear["mean"], half)
+    np.testing.assert_allclose(linear["upper"] - linear["linear"], half)
     np.testing.assert_allclose(r.predict(new, which="linear"), new @ r.theta)
 
 
@@ -100,9 +102,51 @@ def test_chains_take_students_quantile():
     assert got.loc[0, "upper"] == pytest.approx(1 + stats.t(4).ppf(0.975))
 
 
-def test_missing_values_are_missing_predictions():
-    got = made([1.0], [[1.0]]).predict(np.array([[np.nan], [2.0]]), interval=0.5)
-    assert got.isna().all(axis=1).tolist() == [True, False]
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("which", ["mean", "linear"])
+def test_missing_values_are_missing_predictions(value, which):
+    r = made([0.5, 1.0], np.eye(2))
+    object.__setattr__(r, "model", mg.Logistic())
+    X = np.ones((5000, 2))
+    X[[4500, 4600], 1] = value
+    words = rf"2 of 5,000 rows have no prediction.*row 4500: its column 1 of X is {value:g}"
+    with pytest.warns(MissingWarning, match=words) as caught:
+        got = r.predict(X, interval=0.5, which=which)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert got.notna().all(axis=1).sum() == 4998 and got.loc[[4500, 4600]].isna().all().all()
+    with pytest.warns(MissingWarning, match="2 of 5,000"):
+        np.testing.assert_array_equal(r.predict(X, which=which), got[which])
+
+
+def test_missing_predictions_name_file_and_column(tmp_path):
+    frame, rng = two_columns(60)
+    frame["y"] = rng.normal(size=60)
+    frame["b"] = np.exp(frame["b"])
+    r = mg.glm("y ~ a + log(b)", frame)
+    frame.loc[50, "b"] = -1.0
+    for suffix in ("csv", "parquet"):
+        parts = [tmp_path / f"{k}.{suffix}" for k in (0, 1)]
+        for part, rows in zip(parts, (frame[:40], frame[40:]), strict=True):
+            rows.to_csv(part) if suffix == "csv" else rows.to_parquet(part)
+        with pytest.warns(MissingWarning, match=rf"1 of 60.*row 10 of .*1\.{suffix}.*'log\(b\)'"):
+            got = r.predict(parts, interval=0.9)
+        assert got.isna().all(axis=1).to_numpy().nonzero()[0].tolist() == [50]
+
+
+def test_a_predictor_without_a_mean_is_a_missing_prediction():
+    r = made([1.0], [[1e-4]])
+    object.__setattr__(r, "model", mg.GLM("binomial", "identity"))
+    with pytest.warns(MissingWarning, match=r"row 1: its linear predictor 1\.5 has no mean"):
+        got = r.predict(np.array([[0.5], [1.5]]), interval=0.9)
+    assert got.isna().all(axis=1).tolist() == [False, True]
+
+
+def test_a_network_does_not_take_infinity_for_a_number():
+    r = made([0.5, -0.3, 0.2, 0.6, 0.7, 0.4], np.eye(6))
+    object.__setattr__(r, "model", mg.ReluNetwork(2, 2))
+    with pytest.warns(MissingWarning, match="2 of 3 rows"):
+        got = r.predict(np.array([[-np.inf, 0.0], [1.0, 1.0], [np.nan, 0.0]]))
+    assert np.isnan(got).tolist() == [True, False, True]
 
 
 def test_networks_have_intervals(rng):
@@ -212,6 +256,20 @@ def test_predictions_are_in_the_order_of_a_list_of_files(tmp_path):
         rows.to_parquet(part)
     r = mg.glm("y ~ a", frame)
     np.testing.assert_allclose(r.predict(parts), r.predict(frame))
+
+
+def test_a_table_without_rows_has_an_empty_prediction():
+    frame, rng = two_columns(60)
+    frame["y"], frame["g"] = rng.normal(size=60), np.where(frame["a"] > 0.5, "u", "v")
+    r = mg.glm("y ~ b + g", frame)
+    for none in (frame[:0], pl.from_pandas(frame)[:0], {"b": [], "g": []}):
+        assert r.predict(none).shape == (0,)
+        got = r.predict(none, interval=0.9)
+        assert len(got) == 0 and list(got.columns) == ["mean", "se", "lower", "upper"]
+    with pytest.raises(InputError, match="'g'"):
+        r.predict(frame[["b"]][:0])
+    plain = mg.fit(mg.Linear(), (frame[["a", "b"]], frame["y"]))
+    assert len(plain.predict(frame[["a", "b"]][:0])) == 0
 
 
 def test_exposures_of_new_rows_are_checked():

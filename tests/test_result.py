@@ -91,6 +91,14 @@ def test_a_result_survives_its_process(fitted, tmp_path):
     np.testing.assert_array_equal(again.update(new).theta, r.update(new).theta)
 
 
+def test_the_family_is_called_binomial_and_saved_as_before(fitted, tmp_path):
+    _, r = fitted
+    r.save(tmp_path / "r.json")
+    saved = json.loads((tmp_path / "r.json").read_text())["result"]
+    assert r.kind == mg.load(tmp_path / "r.json").kind == "binomial regression (logit link)"
+    assert saved["model"]["family"] == r.model.family.name == "bernoulli"
+
+
 def test_a_result_holds_no_rows(rng, tmp_path):
     sizes = []
     for N in (500, 50_000):
@@ -246,6 +254,14 @@ def test_an_update_says_that_hc3_was_given_up():
     frame["y"] = rng.normal(size=100)
     r = mg.glm("y ~ a", frame, cov_type="HC3").update(frame)
     assert "HC3 needs the old rows" in r.summary()
+
+
+def test_an_update_says_that_the_penalty_was_given_up():
+    frame, rng = two_columns(100)
+    frame["y"] = rng.normal(size=100)
+    r = mg.glm("y ~ a", frame, penalty=mg.L2(0.1)).update(frame)
+    assert r.penalized_params is None and "The penalty was not updated" in r.summary()
+    assert "penalty" not in mg.glm("y ~ a", frame).update(frame).summary()
 
 
 def test_updates_of_a_rare_level_say_what_they_miss():

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import dataset
 
+import masgrad as mg
 from masgrad.data.arrays import BLOCK
 from masgrad.data.columns import shuffle
 from masgrad.data.formulas import parse
@@ -308,17 +309,30 @@ def test_expand(tmp_path, monkeypatch):
     a, b, c, d, e = (tmp_path / names[k] for k in (1, 0, 2, 3, 5))
     for name in names:
         (tmp_path / name).touch()
-    assert expand(b) == expand(str(b)) == expand([b, str(b)]) == [b]
-    assert expand([str(tmp_path / "*.p*q*"), b]) == [a, b]
-    assert expand([b, a]) == expand([b, str(tmp_path / "*.p*q*")]) == [b, a]  # a list's own order
+    assert expand(b) == expand(str(b)) == expand([b]) == [b]
+    assert expand(str(tmp_path / "*.p*q*")) == [a, b]
+    assert expand([b, a]) == [b, a]  # a list's own order
+    assert expand([b, str(b)]) == [b, b] and expand([b, str(tmp_path / "*.p*q*")]) == [b, a, b]
     assert expand(tmp_path / "[cd].*") == [c, d]
     assert expand(str(e)) == [e]
     monkeypatch.chdir(tmp_path)
     assert [str(path) for path in expand("*.pq")] == ["a.pq"]
     (tmp_path / "only").mkdir(), b.rename(tmp_path / "only" / "b.parquet")
+    assert len(expand("only/**")) == 1  # which names it, and the folder that holds it
     text(tmp_path / "only" / "_b.parquet", ""), text(tmp_path / "only" / ".b.csv", "")
     assert expand("only") == expand(["on*"]) == expand("**/b.parquet")
     assert [path.name for path in expand("only")] == ["b.parquet"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_file_that_is_listed_twice_is_read_twice(frame, tmp_path, suffix):
+    write(tmp_path, frame, suffix, files=1)
+    path = tmp_path / f"part-0{suffix}"
+    source = source_of([path, path])
+    _, y = gather(source.blocks())
+    np.testing.assert_array_equal(y, np.tile(frame["y"], 2))
+    assert source.place(N + 3) == f"row 3 of {path}"
+    assert mg.glm("y ~ a", [path, str(path)]).nobs == 2 * N
 
 
 def test_expand_refuses(tmp_path):

@@ -57,6 +57,8 @@ def test_text_keeps_to_its_width_and_its_numbers(odd, width):
         assert words in text
     heading = next(line for line in lines if "std err" in line)
     assert ("P>|z|" in heading) == (width >= 70) and (" z " in heading) == (width >= 80)
+    left_out = "lack of room: z, P>|z|." if width < 70 else "lack of room: z."
+    assert (left_out in text) == ("lack of room" in text) == (width < 80)
 
 
 def test_text_takes_the_room_that_names_need(odd, monkeypatch):

@@ -229,6 +229,7 @@ def test_fewer_rows_than_columns_need_a_penalty():
     r = mg.fit(mg.Linear(), (X, y), penalty=mg.L2(0.5))
     wanted = np.linalg.solve(X.T @ X / 8 + 0.5 * np.eye(12), X.T @ y / 8)
     np.testing.assert_allclose(r.penalized_params, wanted, rtol=1e-8)
+    assert "8 rows for 12 parameters: HC0 errors are too small; use more rows." in r.notes
 
 
 @pytest.mark.parametrize("rows", [6, 12])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from masgrad.interrupts import heard
 from masgrad.version import __version__
 
 app = typer.Typer(
@@ -31,7 +32,9 @@ def _probability(ctx: typer.Context, value: float | None) -> float | None:
 
 Level = Annotated[float, typer.Option(callback=_probability, help="Level of the intervals shown.")]
 Saved = Annotated[Path, typer.Argument(metavar="RESULT", help="What `masgrad fit --save` wrote.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no messages.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="No progress bar and no notes; warnings stay.")
+]
 
 
 def _version(show: bool) -> None:
@@ -184,7 +187,10 @@ def predict(
     which: Annotated[str, typer.Option(help="mean, or linear: the linear predictor.")] = "mean",
     quiet: Quiet = False,
 ) -> None:
-    """The mean response for every row, in the order of the rows (and of sorted file names)."""
+    """The mean response for every row, in the order of the rows.
+
+    Files are taken in the order given, those of a glob or a directory sorted.
+    """
     from masgrad.fitting.console import predict_files
 
     predict_files(result, data, out, interval, which, quiet)
@@ -262,7 +268,8 @@ def main() -> None:
     from masgrad.errors import MasgradError
 
     try:
-        app()
+        with heard():
+            app()
     except BrokenPipeError:  # such as `masgrad predict ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -79,6 +79,10 @@ class IdentificationWarning(MasgradWarning):
     """The data say nothing about some direction of theta."""
 
 
+class MissingWarning(MasgradWarning):
+    """Rows have no prediction: a value is missing or infinite, or the link has no mean there."""
+
+
 class AccuracyWarning(MasgradWarning):
     """An estimate may be further from the optimum than was asked for."""
 

@@ -82,12 +82,35 @@ def as_regression(data: Any, finite: bool = True) -> tuple[np.ndarray, np.ndarra
         )
     if any(isinstance(part, Mapping) for part in data):
         raise InputTypeError("X and y must be arrays, not dictionaries")
-    X, y = as_rows(tuple(data), ("X", "y"), finite)
+    X, y = as_rows((data[0], one_column(data[1])), ("X", "y"), finite)
     if y.ndim != 1:
-        raise InputError(f"y has shape {y.shape}; (N,) is needed, one response a row: y.ravel()?")
+        hint = "y.ravel()" if y.ndim == 2 and y.shape[1] == 1 else "one column of it, y[:, 0]"
+        raise InputError(f"y has shape {y.shape}; (N,) is needed, one response a row: {hint}?")
     if 0 in X.shape[1:]:
         raise InputError(f"X has shape {X.shape}; at least one column is needed")
     return (np.asarray(X, np.float64), np.asarray(y, np.float64)) if finite else (X, y)
+
+
+def one_column(y: Any) -> Any:
+    """The only column of a table; what is no table, as it is."""
+    if not hasattr(y, "columns") or len(getattr(y, "shape", ())) != 2:
+        return y
+    if y.shape[1] != 1:
+        names = list(getattr(y, "column_names", y.columns))
+        hint = f": y[{names[0]!r}]?" if names else ""
+        raise InputError(f"y is a table of {len(names)} columns; one response is needed{hint}")
+    return np.asarray(y)[:, 0]
+
+
+def not_a_matrix(X: Any) -> InputError:
+    """The error for an X that has no rows x, or whose rows are no vectors."""
+    if X.ndim == 1:
+        hint = "X[:, None]?"
+    else:
+        hint = "X.reshape(len(X), -1), or mg.TraceRegression where rows are matrices?"
+    return InputError(
+        f"X has shape {X.shape}; a matrix with a row an observation is needed: {hint}"
+    )
 
 
 def _as_array(leaf: Any, label: str, finite: bool = True) -> np.ndarray:

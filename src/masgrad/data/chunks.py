@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from masgrad.data.columns import kind_of
-from masgrad.data.frames import Memory
+from masgrad.data.frames import Memory, as_frame
 from masgrad.data.levels import Found, Lookup, check_levels
 from masgrad.data.medium import Medium
 from masgrad.data.terms import Columns
@@ -32,10 +32,10 @@ class Chunks(Medium):
 
     def __init__(self, start: Callable[[], Iterator[Any]], again: bool, columns: Sequence[str]):
         self.start, self.again, self.needed = start, again, columns
-        frames = iter(start())
+        frames = _with_rows(start())
         first = next(frames, None)
         if first is None:
-            raise InputError("the iterator holds no data frame; at least one is needed")
+            raise InputError("the iterator holds no data frame with rows; at least one is needed")
         self.first = Memory(first, columns)
         self.types = self.first.types
         self.rest = None if again else chain([first], frames)
@@ -64,7 +64,7 @@ class Chunks(Medium):
     def frames(self) -> Iterator[tuple[int, Memory]]:
         """Each frame, and the row at which it begins."""
         row = 0
-        for frame in self.start() if self.rest is None else self.rest:
+        for frame in _with_rows(self.start()) if self.rest is None else self.rest:
             chunk = Memory(frame, self.needed)
             self._check_types(chunk, row)
             yield row, chunk
@@ -97,3 +97,8 @@ class Chunks(Medium):
             found = chunk.find(tuple(lookups), self.weight)
             check_levels(found, levels, lambda k, r=row: f"row {r + k}")
             yield from chunk.blocks(None, size, numbers, lookups)
+
+
+def _with_rows(frames: Iterator[Any]) -> Iterator[Any]:
+    """The frames that have some: a filter may have left nothing of one."""
+    return (frame for frame in frames if len(as_frame(frame)))

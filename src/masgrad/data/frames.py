@@ -42,8 +42,6 @@ class Memory(Medium):
         frame = as_frame(data)
         check_columns(self.where, columns, list(frame.columns))
         self.count = len(frame)
-        if not self.count:
-            raise InputError(f"{self.where} has no rows; at least one observation is needed")
         self.held: dict[str, pa.Array | np.ndarray] = dict(extra or {})
         self.types = {name: pa.from_numpy_dtype(a.dtype) for name, a in self.held.items()}
         self.orders: dict[str, Sequence[Any] | None] = {}

@@ -63,7 +63,14 @@ def _learned(
 
 
 def check_types(terms: Terms, medium: Medium) -> None:
-    """Columns that are used as numbers are numbers."""
+    """Columns that are used as numbers are numbers; those without a row may be of any type.
+
+    Only predictions, which need no response, may be of no rows.
+    """
+    if medium.count == 0:
+        if terms.response is None:
+            return
+        raise InputError(f"{medium.where} has no rows; at least one observation is needed")
     for name in terms.numbers:
         kind = medium.types[name]
         if is_number(kind):

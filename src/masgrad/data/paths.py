@@ -16,10 +16,10 @@ SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "
 def expand(data: Any) -> list[Path]:
     """Existing files of one kind: a path, a pattern, a directory, or a list of them in its order.
 
-    The files of a pattern or a directory are sorted; each file is read once.
+    The files of a pattern or a directory are sorted; a file that is listed twice is read twice.
     """
     listed = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else [data]
-    paths = list(dict.fromkeys(path for item in listed for path in sorted(_expand(item))))
+    paths = [path for item in listed for path in sorted(set(_expand(item)))]
     kinds = {kind(path) for path in paths}
     if len(kinds) != 1:
         said = " and ".join(sorted(kinds)) or "no file"

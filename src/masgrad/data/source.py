@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
@@ -146,6 +147,8 @@ class Stream(Source):
     def _blocks(self) -> Generator[Rows]:
         row = 0
         for block in self.start():
+            if is_empty(block):
+                continue
             try:
                 rows = self.check(block)
             except (InputError, InputTypeError) as error:
@@ -156,6 +159,18 @@ class Stream(Source):
 
     def place(self, row: int) -> str:
         return f"row {row}" + " (rows of weight 0 not counted)" * self.dropped
+
+
+def is_empty(block: Any) -> bool:
+    """Whether a block holds arrays, none of which has a row."""
+    parts = list(block) if isinstance(block, tuple | list) else [block]
+    leaves = jax.tree.leaves(parts, is_leaf=lambda x: x is not parts and isinstance(x, list))
+    return bool(leaves) and not any(_height(leaf) for leaf in leaves)
+
+
+def _height(leaf: Any) -> int:
+    """Rows of an array, a list, or anything else that has a shape; 1 of a number."""
+    return len(leaf) if isinstance(leaf, list) else (*np.shape(leaf), 1)[0]
 
 
 def _length(block: Any, rows: Rows) -> int:

@@ -4,11 +4,9 @@ Weights, offset and exposure are columns of the table, by name, or arrays beside
 such arrays become columns of it under names that no column has.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK
@@ -72,12 +70,10 @@ def table_source(
     return table_rows(medium, terms, memory, block)
 
 
-def predictors(
-    terms: Terms, data: Any, offset: Any = None, exposure: Any = None
-) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+def predictors(terms: Terms, data: Any, offset: Any = None, exposure: Any = None) -> Source:
     """X of a table and the offset, if there is one, block by block; no response is needed."""
     alone = replace(terms, response=None, weight=None)
-    return table_source(data, alone, offset=offset, exposure=exposure).blocks()
+    return table_source(data, alone, offset=offset, exposure=exposure)
 
 
 def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> Medium:

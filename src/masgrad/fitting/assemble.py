@@ -182,7 +182,8 @@ def _notes(problem: Problem, options: "Options", local: Quadratic) -> list[str]:
     per = local.count / len(local.point)
     if per < 30 and options.cov_type in ("robust", "HC0") and options.method == "sandwich":
         notes.append(
-            f"{per:.0f} rows for each parameter: HC0 errors are too small; try cov_type='HC3'."
+            f"{local.count:,.0f} rows for {len(local.point)} parameters: HC0 errors are too small; "
+            + ("use more rows." if options.penalty is not None else "try cov_type='HC3'.")
         )
     if isinstance(problem.model, GaussianMixture | ReluNetwork):
         notes.append(
@@ -196,5 +197,5 @@ def kind(model: Model) -> str:
     if isinstance(model, GLM):
         family = model.family
         parameter = "" if family.parameter is None else f"({family.parameter:g})"
-        return f"{family.name}{parameter} regression ({family.link} link)"
+        return f"{family.shown}{parameter} regression ({family.link} link)"
     return type(model).__name__

@@ -36,7 +36,7 @@ def begin(problem: Problem, rows: Rows, own: np.ndarray | None = None) -> np.nda
     if not np.isfinite(np.min(risks)):
         raise InputError(
             f"no start was found at which every row has a mean: the {family.link} link of the "
-            f"{family.name} family needs {_needs(family)}; give start=, use another link, or add "
+            f"{family.shown} family needs {_needs(family)}; give start=, use another link, or add "
             "an intercept"
         )
     return tried[int(np.nanargmin(risks))]

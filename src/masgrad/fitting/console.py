@@ -2,6 +2,8 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from masgrad.errors import InterruptedWarning, MasgradWarning
@@ -31,23 +33,14 @@ def fit_files(
     if not data:
         _tell("No data given: doctor's visits in the RAND Health Insurance Experiment.", quiet)
         data, formula, family = [str(RANDHIE)], formula or RANDHIE_FORMULA, family or "poisson"
-    stopped = []
-
-    def show(message, category, *_) -> None:
-        """A warning as one line on stderr, without the place in our code that gave it."""
-        stopped.extend([True] if issubclass(category, InterruptedWarning) else [])
-        print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", MasgradWarning)
-        warnings.showwarning = show
+    with _plain_warnings() as given:
         options["progress"] = False if quiet else None
         result = glm(formula or "", list(data), family or "gaussian", **options)
     print(result.summary(1 - level))
     if save is not None:
         result.save(save)
         _tell(f"saved: {save}", quiet)
-    return not stopped
+    return not any(issubclass(category, InterruptedWarning) for category in given)
 
 
 def show_result(path: Path, level: float, html: Path | None, plot: Path | None) -> None:
@@ -67,11 +60,27 @@ def predict_files(
     path: Path, data: list[str], out: Path | None, interval: float | None, which: str, quiet: bool
 ) -> None:
     """Predictions of a saved result for every row of some files."""
-    count = write_predictions(
-        load(path), list(data), out, interval, which, False if quiet else None
-    )
+    with _plain_warnings():
+        count = write_predictions(
+            load(path), list(data), out, interval, which, False if quiet else None
+        )
     if out is not None:
         _tell(f"saved: {out} ({count:,} rows)", quiet)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[list[type[Warning]]]:
+    """Warnings as one line each on stderr, without the place in our code; yields their kinds."""
+    given: list[type[Warning]] = []
+
+    def show(message, category, *_) -> None:
+        given.append(category)
+        print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", MasgradWarning)
+        warnings.showwarning = show
+        yield given
 
 
 def _tell(message: str, quiet: bool = False) -> None:

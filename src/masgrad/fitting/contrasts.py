@@ -183,5 +183,6 @@ def _joint(result: "Result", rows: Combinations) -> Contrast:
     k, scale = len(rows.R), found.se
     C = found.cov / np.outer(scale, scale) if scale.all() else found.cov
     if not scale.all() or np.linalg.matrix_rank(C, hermitian=True) < k:
-        raise InputError("the rows of R are linearly dependent, or fewer chains than rows")
+        few = "" if found.df is None else ", or there are fewer chains than rows"
+        raise InputError(f"the rows of R are linearly dependent{few}; leave some of them out")
     return Contrast(found.estimate, found.cov, rows.q, rows.labels, found.loose, found.df)

@@ -9,7 +9,7 @@ import numpy as np
 from masgrad.fitting.bias import bias
 from masgrad.fitting.mixing import burn_in, effective_size, split_rhat
 from masgrad.fitting.problem import Problem
-from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.quadratic import EMPTY, Quadratic
 from masgrad.fitting.watch import SURPRISE, Watch
 from masgrad.types import Rows
 
@@ -71,7 +71,7 @@ def diagnose(
         _order(watch.drift(meat), watch.examined),
         _blocks(*watch.outlying(meat, problem.source.ordered), watch.examined),
         _condition(local.condition),
-        _separation(problem, loose),
+        *_separation(problem, loose, _empty(problem, local, loose, kept)),
         *([] if loose.any() or options.penalty is not None else _bias(problem, local, kept)),
         _step(problem, options),
         *([] if draws is None else _chains(draws)),
@@ -120,19 +120,38 @@ def _condition(condition: float) -> Diagnostic:
     return Diagnostic("condition", ok, said)
 
 
-def _separation(problem: Problem, loose: np.ndarray) -> Diagnostic:
-    if loose.any():
+def _empty(problem: Problem, local: Quadratic, loose: np.ndarray, kept: Rows) -> np.ndarray:
+    """Which of the loose coefficients are so because their column is 0 in every row."""
+    if not problem.linear or not loose.any():
+        return np.zeros_like(loose)
+    diagonal = np.diag(local.hessian)
+    return loose & (diagonal <= EMPTY * diagonal.max()) & ~np.any(kept[0], axis=0)
+
+
+def _separation(problem: Problem, loose: np.ndarray, empty: np.ndarray) -> list[Diagnostic]:
+    """Directions without an estimate: because of X, and because of y."""
+    zero, others = int(empty.sum()), int((loose & ~empty).sum())
+    every = "every other direction has an estimate." if zero else "every direction has an estimate."
+    if others:
+        have, them = ("coefficient has", "it") if others == 1 else ("coefficients have", "them")
         said = (
-            f"{int(loose.sum())} coefficients have no estimate (s.e. inf): the data do not bound "
-            "them; drop the column, join categories, or use penalty=mg.L2(...)."
+            f"{others} {have} no estimate (s.e. inf): the data do not bound {them}; drop the "
+            "column, join categories, or use penalty=mg.L2(...)."
         )
     elif problem.ridge.matrix is not None:
         said = "with the penalty every direction has an estimate."
     elif problem.separable:
-        said = "the responses are not separated: every direction has an estimate."
+        said = f"the responses are not separated: {every}"
     else:
-        said = "every direction has an estimate."
-    return Diagnostic("separation", not loose.any(), said)
+        said = every
+    found = [Diagnostic("separation", not others, said)]
+    if zero:
+        if zero == 1:
+            said = "1 column is 0 in every row: its coefficient has no estimate (nan); drop it."
+        else:
+            said = f"{zero} columns are 0 in every row: they have no coefficients (nan); drop them."
+        found.append(Diagnostic("empty columns", False, said))
+    return found
 
 
 def _bias(problem: Problem, local: Quadratic, kept: Rows) -> list[Diagnostic]:

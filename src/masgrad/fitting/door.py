@@ -47,9 +47,11 @@ def fit(
             a data frame, or Parquet and CSV files (a path, a glob, or a list of them).
         passes: "auto" reads until the estimate is within 0.001 standard errors of the optimum of
             these rows, mostly twice; "converge" until it is within 1e-6; a number is the most
-            reads that may be made, and 1 is an estimate from a single read.
+            reads that may be made, and 1 is an estimate from a single read. HC3 and chains read
+            the rows once more beyond that number, and a penalty is a second fit.
         penalty: such as `L2(0.1)`: the estimate with it is `result.penalized_params`.
         weights: frequencies, (N,), or the name of a column: 2 is a row twice, 0 no row at all.
+            Of files it is a name; blocks of a stream are (X, y, weights, offset), either None.
         offset: a known part of the linear predictor, (N,), or the name of a column.
         exposure: what log(exposure) is added to the offset for, (N,), or the name of a column.
         formula: for tables, such as "y ~ a + b".

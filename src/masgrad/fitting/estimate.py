@@ -21,6 +21,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.averaging import averaged_masgrad
 from masgrad.fitting.begin import level
 from masgrad.fitting.correcting import Corrected, Goal, correct
+from masgrad.fitting.lengths import Counted, check_length
 from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.single import single_read, stretches_of_array, stretches_of_blocks
@@ -130,6 +131,7 @@ def _twice(problem, plan, sample, start, watch) -> Corrected:
         if reads > before:
             problem.path.append((f"read {reads}", phi))
         total, reads = problem.read(phi, watch), reads + 1
+        check_length(problem, total.rows)
         known[:], problem.tally = (total.constants if problem.tally else known), False
         return replace(total, constants=known)
 
@@ -152,13 +154,16 @@ def _averaged(problem, plan, sample, start, watch) -> np.ndarray:
     batch = max(256, min(BLOCK, rows // STEPS))
     try:
         with contextlib.closing(problem.source.blocks(rng)) as blocks:
-            first = up_to(blocks, rows)
+            seen = Counted(blocks)
+            first = up_to(seen, rows)
             average = averaged_masgrad(problem, start, first, batch, plan.step_size, watch.tick)
     except BadBlock:  # it ran away, or a value is missing: then the next read finds it
         return start.point
     except KeyboardInterrupt:
         problem.stop.set()
         return start.point
+    if seen.ended:
+        check_length(problem, seen.rows)
     problem.path.append(("MasGrad, averaged", average))
     phi = _better(problem, sample.rows, average, start.point)
     problem.discarded = phi is not average

@@ -10,6 +10,9 @@ from masgrad.fitting.problem import Problem
 from masgrad.models.glm import GLM
 from masgrad.types import Rows
 
+LARGE = 1e70
+"""A response up to this is not to blame: its fourth power is a number."""
+
 
 def explain(problem: Problem, rows: Rows, read: int) -> InputError:
     """The error for a block that failed: which value, which column, which row.
@@ -70,7 +73,7 @@ def outside(problem: Problem) -> InputError:
     )
     return InputError(
         f"some row has no mean on the way to the optimum: the {family.link} link of the "
-        f"{family.name} family needs {needs}, and the optimum may lie on that border (a cell "
+        f"{family.shown} family needs {needs}, and the optimum may lie on that border (a cell "
         "without events?); use another link, or join categories"
     )
 
@@ -90,9 +93,11 @@ def _overflow(problem: Problem, rows: Rows) -> InputError:
 
 
 def _largest(source: Source, rows: Rows) -> str:
-    """The column, or the offset, with the largest value."""
-    X, offset = np.abs(rows[0]).max(0), offset_of(rows)
+    """The column, the offset or the response with the largest value."""
+    X, y, offset = np.abs(rows[0]).max(0), float(np.abs(rows[1]).max()), offset_of(rows)
     column, known = int(np.argmax(X)), 0.0 if offset is None else float(np.abs(offset).max())
+    if y > max(LARGE, known, X[column]):
+        return f"; the response reaches {y:.3g}"
     if known > X[column]:
         return f"; the offset reaches {known:.3g}"
     return f"; column {_name(source, column)} reaches {X[column]:.3g}"

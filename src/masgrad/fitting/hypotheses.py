@@ -90,10 +90,17 @@ def _ends(text: str, at: int, name: str) -> bool:
 
 
 def _unknown(name: str, names: Sequence[str], text: str) -> InputError:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = _nearest(name, names)
     some = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
     hint = f"did you mean {near[0]!r}?" if near else f"there are {some}"
     return InputError(f"there is no parameter {name!r} in {text!r}; {hint}")
+
+
+def _nearest(name: str, names: Sequence[str]) -> list[str]:
+    """At most one name: of those of the same column, which differ in "[...]", before others."""
+    column = name.split("[")[0]
+    kin = [known for known in names if column and known.split("[")[0] == column]
+    return difflib.get_close_matches(name, kin or names, n=1, cutoff=0.0 if kin else 0.5)
 
 
 class _Reader:

@@ -7,6 +7,7 @@ mean, whichever way the link runs, so that limits stay within the mean's range:
 
 Where t -+ c s leaves the link's domain (1/t beyond 0), and where x depends on a direction of theta
 that is not identified, the limit is the end of the mean's range: 0, 1 or infinity, never NaN.
+A row without a finite t or without a mean has NaN in every column, and is warned of.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from masgrad.data.arrays import BLOCK, as_number
 from masgrad.data.tabled import predictors
 from masgrad.data.weighing import as_vector, weigh
 from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting.missing import Missing
 from masgrad.fitting.simultaneous import reference
 from masgrad.fitting.sources import matrices
 from masgrad.models.glm import GLM
@@ -28,8 +30,12 @@ from masgrad.types import Array
 if TYPE_CHECKING:
     from masgrad.fitting.result import Result
 
-COLUMNS = ("mean", "se", "lower", "upper")
+INTERVAL = ("se", "lower", "upper")
+"""Columns beside the mean, or the linear predictor, where an interval is asked for."""
 WHICH = ("mean", "linear")
+
+Blocks = Iterator[tuple[np.ndarray, np.ndarray | None]]
+"""(X, offset or None) of every block."""
 
 
 class Response(NamedTuple):
@@ -45,9 +51,11 @@ def predict(
 ) -> Any:
     """Means (N,), or a data frame with intervals."""
     parts = list(predicted_blocks(result, data, interval, which, offset, exposure))
+    names = (which,) if interval is None else (which, *INTERVAL)
+    none = np.empty(0)  # of a table without rows
+    columns = {n: np.concatenate([none, *(part[n] for part in parts)]) for n in names}
     if interval is None:
-        return np.concatenate([part["mean"] for part in parts])
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+        return columns[which]
     return pd.DataFrame(columns, data.index if isinstance(data, pd.DataFrame) else None)
 
 
@@ -59,7 +67,7 @@ def predicted_blocks(
     offset: Any = None,
     exposure: Any = None,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Predictions block by block: a column "mean", and with an interval the other COLUMNS."""
+    """Predictions block by block: a column named `which`, and with an interval the others."""
     if interval is not None and not 0 < as_number("interval", interval) < 1:
         raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
     if which not in WHICH:
@@ -67,25 +75,44 @@ def predicted_blocks(
     if isinstance(data, tuple):
         raise InputTypeError("predict takes X alone, not (X, y)")
     response = _response(result) if which == "mean" else Response(lambda t: t)
-    for X, known in _rows(result, data, offset, exposure):
-        t, J = _predictor(result, X, interval is not None)
-        t = t if known is None else t + known
-        if J is None or interval is None:
-            yield {"mean": np.asarray(response.mean(t))}
-        else:
-            c = reference(result.df).ppf((1 + interval) / 2)
-            yield _with_interval(response, t, _errors(result, J), c)
+    blocks, place = _rows(result, data, offset, exposure)
+    missing = Missing(result.names)
+    for X, known in blocks:
+        with np.errstate(invalid="ignore", over="ignore"):
+            columns, t = _columns(result, response, X, known, interval)
+        none = ~np.isfinite(t) | np.isnan(columns[0])
+        missing.see(X, t, none)
+        names = (which, *INTERVAL)[: len(columns)]
+        yield {n: np.where(none, np.nan, a) for n, a in zip(names, columns, strict=True)}
+    missing.warn(place)
+
+
+def _columns(
+    result: "Result",
+    response: Response,
+    X: np.ndarray,
+    known: np.ndarray | None,
+    interval: float | None,
+) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """The columns of a block, and its predictors t."""
+    t, J = _predictor(result, X, interval is not None)
+    t = t if known is None else t + known
+    if J is None or interval is None:
+        return (np.asarray(response.mean(t)),), t
+    c = reference(result.df).ppf((1 + interval) / 2)
+    return _with_interval(response, t, _errors(result, J), c), t
 
 
 def _rows(
     result: "Result", data: Any, offset: Any, exposure: Any
-) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """(X, offset or None) of every block: the one door for rows that are predicted."""
+) -> tuple[Blocks, Callable[[int], str]]:
+    """The one door for rows that are predicted: their blocks, and how to name a row."""
     check_offset(result, offset, exposure)
     if isinstance(result.model, GLM) and result.terms is not None:
-        return predictors(result.terms, data, offset, exposure)
+        source = predictors(result.terms, data, offset, exposure)
+        return source.blocks(), source.place
     known = _known(offset, exposure, data)
-    return _beside(_matrices(result, data), known)
+    return _beside(_matrices(result, data), known), "row {}".format
 
 
 def check_offset(result: "Result", offset: Any, exposure: Any) -> None:
@@ -120,9 +147,7 @@ def _known(offset: Any, exposure: Any, data: Any) -> np.ndarray | None:
     return weigh([None, *given]).offset
 
 
-def _beside(
-    blocks: Iterator[np.ndarray], known: np.ndarray | None
-) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+def _beside(blocks: Iterator[np.ndarray], known: np.ndarray | None) -> Blocks:
     row = 0
     for X in blocks:
         yield X, None if known is None else known[row : row + len(X)]
@@ -140,6 +165,7 @@ def _predictor(
 
     at = result.model.predict
     t = np.asarray(jax.vmap(at, (None, 0))(theta, X))
+    t = np.where(np.isfinite(X).all(1), t, np.nan)  # a unit of -inf is 0, as if it were known
     return t, np.asarray(jax.vmap(jax.grad(at), (None, 0))(theta, X)) if slopes else None
 
 
@@ -166,7 +192,7 @@ def _response(result: "Result") -> Response:
 
 def _with_interval(
     response: Response, t: np.ndarray, se: np.ndarray, c: float
-) -> dict[str, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
     """Mean, its standard error, and the limits in order."""
     at = np.stack([t, t - c * se, t + c * se])
     (mean, low, high), slopes = _mean_and_slope(response.mean, at)
@@ -181,8 +207,7 @@ def _with_interval(
     upper = np.where(sound[1], upper, response.highest)
     with np.errstate(invalid="ignore"):
         delta = np.where(np.isinf(se), np.inf, np.abs(slopes[0]) * se)
-    columns = zip(COLUMNS, (mean, delta, lower, upper), strict=True)
-    return {name: np.where(np.isnan(t), np.nan, column) for name, column in columns}
+    return mean, delta, lower, upper
 
 
 def _mean_and_slope(mean: Callable[[Array], Array], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

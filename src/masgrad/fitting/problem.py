@@ -46,6 +46,7 @@ class Problem:
         notes: what the result should say.
         stop: set by Ctrl-C: what has been read by then is what the result is about.
         span: the range of the responses seen so far, for checks that need all of them.
+        length: rows of the first read that came to its end, to which later ones are held.
     """
 
     model: Model
@@ -64,6 +65,7 @@ class Problem:
     stop: threading.Event = field(default_factory=threading.Event)
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
+    length: int | None = None
 
     def __post_init__(self):
         self.lock = threading.Lock()

@@ -222,12 +222,13 @@ class Result:
 
         The interval is for the mean, by the delta method: that of the linear predictor is mapped
         through the inverse link, so that its ends stay in the mean's range. Rows that depend on
-        what is not identified have the whole range.
+        what is not identified have the whole range; rows with a missing or an infinite value have
+        NaN, and a `MissingWarning` names the first.
 
         Args:
             data: rows X (N, p); a table or files where there was a formula, read in blocks.
             interval: its level, such as 0.95.
-            which: "mean", or "linear" for the linear predictor.
+            which: "mean", or "linear" for the linear predictor, in a column of that name.
             offset: of these rows; columns that the fit named are taken from the table.
             exposure: likewise.
         """

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from masgrad.data.arrays import BLOCK, as_regression
+from masgrad.data.arrays import BLOCK, as_regression, not_a_matrix
 from masgrad.data.frames import is_frame, numbers_of
 from masgrad.data.paths import is_paths
 from masgrad.data.simulate import Simulator
@@ -141,7 +141,7 @@ def _regression(
     names: tuple[str, ...] = ()
     index = None
     if isinstance(data, tuple | list) and len(data) == 2:
-        index = data[1].index if isinstance(data[1], pd.Series) else None
+        index = data[1].index if isinstance(data[1], pd.Series | pd.DataFrame) else None
         if is_frame(data[0]):
             rows = getattr(data[0], "index", None)
             if index is not None and rows is not None and not index.equals(rows):
@@ -150,9 +150,7 @@ def _regression(
             data, index = (X, data[1]), rows if index is None else index
     X, y = _pair(model, data)
     if X.ndim != 2:
-        raise InputError(
-            f"X has shape {X.shape}; a matrix with a row an observation is needed: X[:, None]?"
-        )
+        raise not_a_matrix(X)
     kept, weight, known = weigh(
         None if value is None else as_vector(role, value, len(y), index)
         for role, value in roles.items()

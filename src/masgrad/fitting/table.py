@@ -39,7 +39,13 @@ def summary(result: "Result", alpha: float = 0.05, width: int | None = None) -> 
     lines = [_middle(f"masgrad: {result.kind}", width), rule, *_header(result, width), rule]
     lines += [_line("", headings(result, alpha), chosen, room), "-" * width]
     lines += [_line(name, row, chosen, room) for name, row in cells(result, alpha)]
-    return "\n".join([*lines, rule, *_notes(result, width)])
+    return "\n".join([*lines, rule, *_left_out(result, alpha, chosen), *_notes(result, width)])
+
+
+def _left_out(result: "Result", alpha: float, chosen: tuple[int, ...]) -> list[str]:
+    """The columns for which there was no room, if any."""
+    names = [name for i, name in enumerate(headings(result, alpha)) if i not in chosen]
+    return [f"Left out for lack of room: {', '.join(names)}."] if names else []
 
 
 def _size(chosen: tuple[int, ...]) -> int:

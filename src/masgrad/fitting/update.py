@@ -24,6 +24,11 @@ from masgrad.fitting.sources import as_source
 from masgrad.models.glm import GLM
 from masgrad.precision import float64
 
+NOT_PENALISED = (
+    "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
+    "none; fit all rows together for them."
+)
+
 
 @float64
 def update(
@@ -78,6 +83,8 @@ def update(
     notes = new.notes
     if result.cov_type not in (new.cov_type, "HC0"):
         notes = (f"{result.cov_type} needs the old rows: these errors are {new.cov_type}.", *notes)
+    if result.penalized is not None:
+        notes = (NOT_PENALISED, *notes)
     how = replace(new.how, remainder=new.how.remainder + old)
     return replace(new, how=how, notes=notes)
 

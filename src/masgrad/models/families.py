@@ -5,7 +5,7 @@ import re
 from masgrad.errors import InputError
 from masgrad.models.binary import Binary
 from masgrad.models.canonical import Bernoulli, Gaussian, Poisson
-from masgrad.models.family import Family
+from masgrad.models.family import SHOWN, Family
 from masgrad.models.positive import (
     Gamma,
     GaussianPositive,
@@ -76,15 +76,16 @@ def _number(family: str, text: str) -> float:
 def make_family(name: str, link: str | None, parameter: float | None = None) -> Family:
     """The family of a name that is known."""
     link = LINKS[name][0] if link is None else link
+    shown = SHOWN.get(name, name)
     if link not in LINKS[name]:
         known = ", ".join(LINKS[name])
-        raise InputError(f"link={link!r} is not known for the {name} family; use one of {known}")
+        raise InputError(f"link={link!r} is not known for the {shown} family; use one of {known}")
     if parameter is None:
         given = {}
     elif name in PARAMETERS:
         given = {PARAMETERS[name]: parameter}
     else:
-        raise InputError(f"the {name} family has no parameter, and {parameter:g} was given")
+        raise InputError(f"the {shown} family has no parameter, and {parameter:g} was given")
     canonical = CANONICAL.get(name)
     if canonical is not None and link == canonical().link:
         return canonical()

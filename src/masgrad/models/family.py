@@ -14,6 +14,9 @@ import numpy as np
 from masgrad.errors import InputError
 from masgrad.types import Array
 
+SHOWN = {"bernoulli": "binomial"}
+"""Families that users know by another name; saved results have the first."""
+
 
 @dataclass(frozen=True)
 class Family(abc.ABC):
@@ -33,6 +36,11 @@ class Family(abc.ABC):
     support: ClassVar[str] = "any number"
     canonical: ClassVar[bool] = False
     dispersed: ClassVar[bool] = False
+
+    @property
+    def shown(self) -> str:
+        """The name that summaries and messages use, which is that of the docs."""
+        return SHOWN.get(self.name, self.name)
 
     @property
     def parameter(self) -> float | None:
@@ -117,9 +125,11 @@ class Family(abc.ABC):
         bad = ~((y >= self.lowest) & (y <= self.highest))
         if bad.any():
             row = int(np.argmax(bad))
+            signs = self.highest == 1 and set(np.unique(y)) == {-1.0, 1.0}
+            recode = "recode y, (y + 1) / 2," if signs else "recode y"
             raise InputError(
-                f"y is {y[row]:g} at {place(row)}; the {self.name} family needs {self.support}; "
-                "recode y or choose another family"
+                f"y is {y[row]:g} at {place(row)}; the {self.shown} family needs {self.support}; "
+                f"{recode} or choose another family"
             )
 
 

@@ -11,9 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from masgrad.data.arrays import as_number, as_regression
+from masgrad.data.arrays import as_number, as_regression, not_a_matrix
 from masgrad.data.regression import offset_of, weight_of
-from masgrad.errors import InputError
 from masgrad.models.families import as_family, make_family
 from masgrad.models.family import Family
 from masgrad.models.gram import gram, gram_and_peak
@@ -60,9 +59,7 @@ class GLM(Model):
     def rows(self, data: Rows) -> Rows:
         X, y = as_regression(data)
         if X.ndim != 2:
-            raise InputError(
-                f"X has shape {X.shape}; a matrix with a row an observation is needed: X[:, None]?"
-            )
+            raise not_a_matrix(X)
         self.family.check(y)
         return X, y
 

@@ -133,8 +133,8 @@ def _design(model: GLM, X: Array) -> np.ndarray:
 def _canonical(model: GLM) -> Cumulant:
     if not isinstance(model.family, Cumulant):
         raise InputError(
-            f"the {model.family.name} family with the {model.family.link} link was given; the "
-            "theorem is about canonical links: gaussian, bernoulli and poisson have theirs"
+            f"the {model.family.shown} family with the {model.family.link} link was given; the "
+            "theorem is about canonical links: gaussian, binomial and poisson have theirs"
         )
     return model.family
 

@@ -1,0 +1,56 @@
+"""Ctrl-C on the command line, which must not be lost.
+
+JAX runs a callback (`_xla_gc_callback`) whenever Python collects garbage, and Python prints and
+drops whatever is raised in one: a KeyboardInterrupt that happens to be raised there would be
+swallowed, and the command go on to its end. A signal that arrives in such a callback, JAX's or
+another, is asked for again a little later instead.
+"""
+
+import gc
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+LATER = 0.02
+"""Seconds until the next attempt."""
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Inside, Ctrl-C is a KeyboardInterrupt that reaches the command, whatever Python is doing.
+
+    Nothing is changed where there is no such timer (Windows), where Ctrl-C is ignored (nohup), or
+    where somebody else handles it.
+    """
+    plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not plain or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGALRM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """The handler of both signals: Ctrl-C and its echo."""
+    if _in_callback(frame):
+        signal.setitimer(signal.ITIMER_REAL, LATER)
+    else:
+        raise KeyboardInterrupt
+
+
+def _in_callback(frame: FrameType | None) -> bool:
+    """Whether a callback of the garbage collector is running, or something that it called."""
+    codes = [getattr(callback, "__code__", None) for callback in gc.callbacks]
+    while frame is not None:
+        if frame.f_code in codes:
+            return True
+        frame = frame.f_back
+    return False
