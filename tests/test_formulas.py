@@ -143,7 +143,7 @@ def test_matrix_against_numpy(rng):
     columns = {"a": a, "b": b, "c": c, "y": a}
     X = learned("y ~ a*b + a:b:c", **columns).matrix(columns)
     np.testing.assert_array_equal(X, np.column_stack([np.ones(50), a, b, a * b, a * b * c]))
-    assert X.dtype == np.float64 and X.T.flags.c_contiguous
+    assert X.dtype == np.float64 and X.strides[0] == X.itemsize
 
 
 def test_matrix_is_a_copy(rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import masgrad as mg
-from masgrad.errors import InputError, SeparationWarning
+from masgrad.errors import IdentificationWarning, InputError, SeparationWarning
 
 
 @pytest.mark.parametrize("rows", [1000, 20_000, 100_000])
@@ -38,6 +38,19 @@ def test_of_a_level_without_zeros_only_its_own_coefficient_is_lost(rows):
     assert np.isinf(r.bse[2])
     assert np.abs((r.params[:2] - rest.params) / rest.bse).max() < 0.01
     np.testing.assert_allclose(r.bse[:2], rest.bse, rtol=5e-3)
+
+
+def test_a_column_of_zeros_beside_a_separated_one():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(500), rng.normal(size=500), np.zeros(500)])
+    y = (rng.random(500) < 0.5).astype(float)
+    X[:, 2] = (X[:, 1] > 1) * y
+    with pytest.warns(SeparationWarning):
+        plain = mg.fit(mg.Logistic(), (X, y))
+    with pytest.warns(Warning) as said:
+        r = mg.fit(mg.Logistic(), (np.column_stack([X, np.zeros(500)]), y))
+    assert {w.category for w in said} == {SeparationWarning, IdentificationWarning}
+    np.testing.assert_allclose(r.bse, [*plain.bse[:2], np.inf, np.nan], rtol=1e-6)
 
 
 def test_nearly_separated_responses_are_not_called_separated(recwarn):

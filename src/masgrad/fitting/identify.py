@@ -51,11 +51,16 @@ def unidentified(
 
 
 def separated(problem: Problem, local: Quadratic) -> np.ndarray:
-    """Directions of phi, in which columns are of size 1, with next to no information, (p, k)."""
+    """Directions of phi, in which columns are of size 1, with next to no information, (p, k).
+
+    Columns of zeros are not asked: their directions are not separated but empty.
+    """
     if not problem.separable:
         return np.empty((len(local.point), 0))
-    values, vectors = np.linalg.eigh(local.hessian)
-    return vectors[:, values < LITTLE]
+    diagonal = np.diag(local.hessian)
+    alive = diagonal > EMPTY * diagonal.max()
+    values, vectors = np.linalg.eigh(local.hessian[np.ix_(alive, alive)])
+    return np.eye(len(alive))[:, alive] @ vectors[:, values < LITTLE]
 
 
 def _design_moment(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray:
