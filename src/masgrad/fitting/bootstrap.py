@@ -3,20 +3,25 @@
 K chains start at the corrected estimate and read the rows once more, n T = N. Each chain draws rows
 with replacement: every row enters a batch with a Poisson(1) weight of its own. Given the rows, the
 average of a chain then has the covariance H^-1 M H^-1 / N around the ERM, which is also that of the
-ERM around theta*. (A shuffled epoch without weights would have next to no spread.) Two corrections:
+ERM around theta*. (A shuffled epoch without weights would have next to no spread.) Three things
+are taken care of:
 
-- a chain of T steps has not forgotten its start: along a direction in which V^-1 H is lambda the
-  variance of the average is low by the factor mean_t (1 - (1 - eta lambda)^t)^2, about
-  1 - 1.5 / (eta lambda T), and is divided by it;
+- a chain of T steps has not forgotten its start. Its steps add up to eta V^-1 times the gradients
+  it saw, so where H is constant its average and (eta V^-1 H T)^-1 (phi_T - phi_0), which is what
+  is left of the way, are together -H^-1 times the mean of the noise, whatever eta, T and V;
+- a batch's H_n is not H, which adds noise away from the estimate, and curvature changes on the
+  way. Both grow with eta / n. The step is so short that the first is a share EXTRA of the variance;
 - K chains give K - 1 degrees of freedom: intervals take Student's quantile.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_continuous_lyapunov
 
-from masgrad.data.arrays import BLOCK, count_rows
-from masgrad.data.regression import offset_of, weight_of
+from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.data.regression import mass, offset_of, weight_of
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.averaging import batches
 from masgrad.fitting.problem import Problem
@@ -29,13 +34,15 @@ if TYPE_CHECKING:
     from masgrad.fitting.options import Options
 
 STEPS = 50
-"""Steps of a chain at least, and SETTLE times kappa: more of them make batches smaller, and a small
-batch's noise is no longer the gradient's alone."""
+"""Steps of a chain, and SETTLE times kappa if that is more."""
 
 SETTLE = 6
 
 ROWS = 20
 """Rows of a batch at least, for each parameter."""
+
+EXTRA = 0.02
+"""Share of a chain's variance that the noise of its batches' H may have."""
 
 DRAWS = 1024
 """Iterates that are kept of each chain, about, for diagnostics."""
@@ -66,31 +73,40 @@ def chain_covariance(
     """
     rng = np.random.default_rng([options.plan.seed, 2])
     A, gamma = adjustment(local)
-    eta = min(options.plan.step_size, 1.0) / gamma
-    kappa = gamma / max(_modes(local, A)[0][0], 1e-3 * gamma)
-    batch = int(local.rows / max(STEPS, SETTLE * kappa))
+    batch = _batch(local, A, gamma)
+    n = batch * local.count / local.rows
+    quiet = 1 / (unrest(problem, local, A) / (EXTRA * n) + gamma / 2)
+    eta = min(min(options.plan.step_size, 1.0) / gamma, quiet)
+    every = max(1, local.rows // batch // DRAWS)
+    means, steps, draws = run_chains(
+        problem, local, eta / n * A, batch, options.chains, rng, watch, every
+    )
+    if not np.isfinite(means).all():
+        raise Diverged
+    away = means - means.mean(1, keepdims=True)
+    spread = away @ away.T / (options.chains - 1)
+    note = _agreement(problem, spread, C, options.chains, steps)
+    return ChainSpread(spread, options.chains - 1, note, np.moveaxis(draws, (0, 2), (1, 0)))
+
+
+def _batch(local: Quadratic, A: np.ndarray, gamma: float) -> int:
+    """Rows of a batch."""
+    slowest = np.linalg.eigvals(A @ local.hessian / local.count).real.min()
+    if slowest < 1e-9 * gamma:
+        raise InputError("in some direction no row has a gradient; use method='sandwich'")
+    batch = int(local.rows / max(STEPS, SETTLE * min(gamma / slowest, 1e3)))
     batch = max(ROWS * len(A), min(BLOCK, batch))
     if local.rows < FEWEST * batch:
         raise InputError(
             f"{local.rows} rows are too few for chains with {len(A)} parameters: batches of "
             f"{batch} rows would make fewer than {FEWEST} steps; use method='sandwich'"
         )
-    each = eta / (batch * local.count / local.rows)
-    every = max(1, local.rows // batch // DRAWS)
-    means, steps, draws = _run(
-        problem, local.point, each * A, batch, options.chains, rng, watch, every
-    )
-    if not np.isfinite(means).all():
-        raise Diverged
-    away = _finite_length(means - means.mean(1, keepdims=True), local, eta, steps)
-    spread = away @ away.T / (options.chains - 1)
-    note = _agreement(problem, spread, C, options.chains, steps)
-    return ChainSpread(spread, options.chains - 1, note, np.moveaxis(draws, (0, 2), (1, 0)))
+    return batch
 
 
-def _run(
+def run_chains(
     problem: Problem,
-    phi: np.ndarray,
+    local: Quadratic,
     A: np.ndarray,
     batch: int,
     chains: int,
@@ -98,20 +114,31 @@ def _run(
     watch: Watch,
     every: int,
 ) -> tuple[np.ndarray, int, np.ndarray]:
-    """Averages of the chains, (p, K), the number of steps, and some of the iterates, (T, p, K)."""
-    at, kept = np.repeat(phi[:, None], chains, 1), []
-    total, steps = np.zeros_like(at), 0
-    for rows in batches(problem.source.blocks(rng), batch):
+    """Averages of the chains, (p, K), the number of steps, and some of the iterates, (T, p, K).
+
+    What is left of a chain's way is -H^-1 times the sum of the gradients that it saw.
+    """
+    at, kept = np.repeat(local.point[:, None], chains, 1), []
+    total, seen, steps = np.zeros_like(at), np.zeros_like(at), 0
+    for rows in batches(_mixed(problem.source.blocks(rng), rng), batch):
         n = count_rows(rows)
         a = weight_of(rows)
         often = np.ones((n, 1)) if a is None else a[:, None]
         weights = rng.poisson(often, (n, chains)).astype(float)
-        at = at - A @ weighted_gradients(problem, at, rows, weights)
-        total, steps = total + at, steps + 1
+        G = weighted_gradients(problem, at, rows, weights)
+        total, seen, steps = total + mass(rows) * at, seen + G, steps + 1
+        at = at - A @ G
         if steps % every == 0:
             kept.append(at)
         watch.tick(n)
-    return total / steps, steps, np.array(kept)
+    return total / local.count - local.solve(seen), steps, np.array(kept)
+
+
+def _mixed(blocks: Iterable[Rows], rng: np.random.Generator) -> Iterator[Rows]:
+    """Rows of each block in a random order: blocks are of chunks that may be rows in an order."""
+    for rows in blocks:
+        order = rng.permutation(count_rows(rows))
+        yield pick(lambda leaf, order=order: leaf[order], rows)
 
 
 def weighted_gradients(
@@ -130,22 +157,40 @@ def weighted_gradients(
     return U.T @ (weights * problem.family.slope(t, rows[1][:, None])) + penalty
 
 
-def _modes(local: Quadratic, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of A H and the vectors, as columns: A H = W diag(rates) W^-1."""
-    values, Q = np.linalg.eigh(A)
-    half = Q * np.sqrt(values) @ Q.T
-    inner = half @ (local.hessian / local.count) @ half
-    rates, modes = np.linalg.eigh((inner + inner.T) / 2)
-    return rates, half @ modes
+def unrest(problem: Problem, local: Quadratic, A: np.ndarray) -> float:
+    """n / eta times the share of a chain's variance that is noise of its batches' H, at worst.
+
+    Iterates have the covariance eta S / n of their own, V^-1 H S + S H V^-1 = I, and as much again
+    that all chains share, for they see the same batches; H_n has noise of both kinds, too. Rows
+    with the Hessian h then add eta / n times the mean of h S h to V^2: once where both kinds are
+    the chain's own, twice where one is shared, and more than that if rows are repeated.
+    """
+    S = solve_continuous_lyapunov(A @ local.hessian / local.count, np.eye(len(A)))
+    values, Q = np.linalg.eigh(S)
+    root = Q * np.sqrt(np.maximum(values, 0.0))
+    every = -(-count_rows(problem.kept) // BLOCK)
+    rows = pick(lambda leaf: leaf[::every], problem.kept)
+    with np.errstate(all="ignore"):
+        E = _curvatures(problem, local.point, root / np.sqrt(local.count), rows) * local.count
+    if not np.isfinite(E).all():
+        raise Diverged
+    return (1 + 2 * problem.clump) * float(np.linalg.eigvalsh(A @ E @ A)[-1]) / mass(rows)
 
 
-def _finite_length(away: np.ndarray, local: Quadratic, eta: float, steps: int) -> np.ndarray:
-    """Deviations of averages as they would be had the chains forgotten their start."""
-    rates, W = _modes(local, adjustment(local)[0])
-    left = 1 - eta * rates
-    powers = left[:, None] ** np.arange(1, steps + 1)
-    factor = np.square(1 - powers).mean(1)
-    return W @ (np.linalg.solve(W, away) / np.sqrt(factor)[:, None])
+def _curvatures(problem: Problem, phi: np.ndarray, moves: np.ndarray, rows: Rows) -> np.ndarray:
+    """Sum over rows and moves, the columns, of d d', d the change of the row's gradient."""
+    a = weight_of(rows)
+    often = np.ones(count_rows(rows)) if a is None else a
+    if problem.family is None:
+        frame, model = problem.frame, problem.model
+        G = [model.row_gradients(frame.theta(phi + m), rows) for m in (0 * phi, *moves.T)]
+        D = [(g - G[0]) @ frame.matrix for g in G[1:]]
+        return sum((d.T @ (often[:, None] * d) for d in D), np.zeros((len(phi), len(phi))))
+    U, offset = problem.features(rows), offset_of(rows)
+    t = (U @ phi if offset is None else U @ phi + offset)[:, None]
+    y, slope = rows[1][:, None], problem.family.slope
+    change = slope(t + U @ moves, y) - slope(t, y)
+    return U.T @ ((often * np.square(change).sum(1))[:, None] * U)
 
 
 def _agreement(problem: Problem, spread: np.ndarray, C: np.ndarray, chains: int, steps: int) -> str:

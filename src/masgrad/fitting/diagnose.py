@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CONDITION = 1e8
 BIASED = 0.5
 RHAT = 1.05
+LEAN = "they lean on the sandwich's H and hardly check it"
 UNSEEN = "not examined: there are fewer than four blocks of rows."
 
 
@@ -190,9 +191,8 @@ def _chains(draws: np.ndarray) -> Sequence[Diagnostic]:
     return [
         Diagnostic(
             "split-Rhat",
-            rhat < RHAT,
-            f"{rhat:.3f} at worst"
-            + ("." if rhat < RHAT else "; chains are too short to forget: use the sandwich."),
+            True if rhat < RHAT else None,
+            f"{rhat:.3f} at worst" + ("." if rhat < RHAT else f"; chains are short: {LEAN}."),
         ),
         Diagnostic(
             "effective size",
@@ -202,8 +202,8 @@ def _chains(draws: np.ndarray) -> Sequence[Diagnostic]:
         ),
         Diagnostic(
             "burn-in",
-            burn <= steps // 4,
+            True if burn <= steps // 4 else None,
             f"{burn / steps:.0%} of the steps until the spread has settled; "
-            + ("corrected for." if burn <= steps // 4 else "too many of them: use the sandwich."),
+            + ("corrected for." if burn <= steps // 4 else f"corrected for, but {LEAN}."),
         ),
     ]
