@@ -186,6 +186,20 @@ def test_ctrl_c_is_not_lost_in_a_garbage_collection():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_ctrl_c_is_not_lost_in_a_finalizer():
+    class Loop:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), interrupts.heard():
+        Loop()
+        gc.collect()
+        time.sleep(10)
+
+
 def test_jax_has_a_callback_that_is_seen():
     """A plain function, by whose code a frame is known."""
     assert "_xla_gc_callback" in [

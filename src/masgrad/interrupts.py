@@ -1,9 +1,9 @@
 """Ctrl-C on the command line, which must not be lost.
 
 JAX runs a callback (`_xla_gc_callback`) whenever Python collects garbage, and Python prints and
-drops whatever is raised in one: a KeyboardInterrupt that happens to be raised there would be
-swallowed, and the command go on to its end. A signal that arrives in such a callback, JAX's or
-another, is asked for again a little later instead.
+drops whatever is raised in one, or in a finalizer that the collection calls: a KeyboardInterrupt
+that happens to be raised there would be swallowed, and the command go on to its end. A signal that
+arrives there is asked for again a little later instead.
 """
 
 import gc
@@ -30,9 +30,11 @@ def heard() -> Iterator[None]:
     before = {
         number: signal.signal(number, interrupt) for number in (signal.SIGALRM, signal.SIGINT)
     }
+    gc.callbacks.insert(0, _watch)
     try:
         yield
     finally:
+        gc.callbacks.remove(_watch)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -40,10 +42,19 @@ def heard() -> Iterator[None]:
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """The handler of both signals: Ctrl-C and its echo."""
-    if _in_callback(frame):
+    if _Garbage.collecting or _in_callback(frame):
         signal.setitimer(signal.ITIMER_REAL, LATER)
     else:
         raise KeyboardInterrupt
+
+
+class _Garbage:
+    collecting = False
+
+
+def _watch(phase: str, info: dict[str, int]) -> None:
+    """The first callback: between its two phases finalizers run."""
+    _Garbage.collecting = phase == "start"
 
 
 def _in_callback(frame: FrameType | None) -> bool:

@@ -55,9 +55,10 @@ def assemble(
     C, df, draws = _covariance(problem, options, local, fixed), None, None
     if perfect := not fixed.size and is_perfect(problem, local):
         C, local = np.zeros_like(C), replace(local, squares=0.0)
-    if options.method == "chains" and fixed.size:
-        notes.append("Chains were not run, for some directions have no estimate: HC0 instead.")
-    elif options.method == "chains" and not (perfect or problem.stop.is_set()):
+    if options.method == "chains" and (fixed.size or perfect):
+        why = "no row has a gradient" if perfect else "some directions have no estimate"
+        notes.append(f"Chains were not run, for {why}: HC0 instead.")
+    elif options.method == "chains" and not problem.stop.is_set():
         try:
             C, df, note, draws = chain_covariance(problem, local, C, options, watch)
         except KeyboardInterrupt:
