@@ -80,14 +80,22 @@ class Arrays(Source):
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         if rng is None:
-            return self.slices(range(0, self.count, self.block))
+            return self.slices(self.starts)
         many = self.count > 16 * self.block
         return ahead(self._shuffled(rng)) if many else self._shuffled(rng)
 
     def slices(self, starts) -> Generator[Rows]:
         """The blocks that begin at these rows."""
-        for start in starts:
-            yield self._tree(lambda a, s=start: a[s : s + self.block])
+        return (self.at(start) for start in starts)
+
+    def at(self, start: int) -> Rows:
+        """The block that begins at this row."""
+        return self._tree(lambda a: a[start : start + self.block])
+
+    @property
+    def starts(self) -> range:
+        """Where blocks begin."""
+        return range(0, self.count, self.block)
 
     @property
     def chunk(self) -> int:

@@ -184,6 +184,9 @@ def _category(name: str, column: str, levels: list, base: int) -> Category:
 
 def _fill(out: np.ndarray, numbers: list[Expression], places: Places, columns: Columns) -> None:
     """The columns of one product, (width, n)."""
+    if not places and len(numbers) == 1:
+        out[0] = evaluate(numbers[0], columns)
+        return
     value = np.empty(out.shape[1]) if places else out[0]
     value[:] = evaluate(numbers[0], columns) if numbers else 1.0
     for expression in numbers[1:]:

@@ -5,9 +5,10 @@ in a core's cache beat one product over all rows. Sums of other losses belong to
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +128,18 @@ class Problem:
 
     def read(self, phi: np.ndarray, watch=None) -> Quadratic:
         """The local model of all rows at phi; `watch` sees each block's count and gradient."""
+        if isinstance(self.source, Arrays):
+            return self.read_slices(phi, self.source.starts, watch)
         return self.read_blocks(phi, self.source.blocks(), watch, self.lanes(self.source.count))
+
+    def read_slices(
+        self, phi: np.ndarray, starts: Sequence[int] | np.ndarray, watch=None
+    ) -> Quadratic:
+        """The local model of the blocks of an array that begin at these rows."""
+        source = self.source
+        assert isinstance(source, Arrays)
+        lanes = self.lanes(len(starts) * source.block)
+        return self.read_blocks(phi, starts, watch, lanes, source.at)
 
     def every_row(self) -> Iterable[Rows] | None:
         """All rows again, block by block; None where they are gone."""
@@ -142,18 +154,34 @@ class Problem:
         return self.threads if isinstance(self.source, Arrays) else half(self.threads)
 
     def read_blocks(
-        self, phi: np.ndarray, parts: Iterable[Rows], watch=None, threads: int = 1
+        self,
+        phi: np.ndarray,
+        parts: Iterable[Any],
+        watch=None,
+        threads: int = 1,
+        make: Callable[[Any], Rows] = lambda rows: rows,
     ) -> Quadratic:
-        """The local model of these blocks at phi; on Ctrl-C, of those that were read."""
+        """The local model of these blocks at phi; on Ctrl-C, of those that were read.
+
+        Args:
+            phi: the point.
+            parts: blocks, or what `make` makes them of.
+            watch: sees each block's count and gradient.
+            threads: that make blocks and sum over them.
+            make: a block of a part.
+        """
         at, total, constants = self._argument(phi), None, np.zeros(2)
         count, seen = 0.0, 0
+
+        def work(part: Any) -> tuple[int, float, RowSums, np.ndarray | float]:
+            rows = make(part)
+            known = self.constants(rows) if self.tally else 0.0
+            return count_rows(rows), mass(rows), self._raw_sums(at, rows, True, True), known
+
         try:
-            summed = in_order(lambda rows: self._raw_sums(at, rows, True, True), parts, threads)
-            for rows, sums in summed:
-                m, n = mass(rows), count_rows(rows)
+            for n, m, sums, known in in_order(work, parts, threads):
                 total = sums if total is None else add(total, sums)
-                count, seen = count + m, seen + n
-                constants += self.constants(rows) if self.tally else 0.0
+                count, seen, constants = count + m, seen + n, constants + known
                 if watch is not None:
                     watch(n, m, sums.gradient)
                 if self.stop.is_set():

@@ -60,10 +60,7 @@ def stretches_of_array(problem: Problem, starts: np.ndarray, watch) -> Stretch:
         nonlocal begin
         end = begin + max(1, round(rows / source.block))
         part, begin = starts[begin:end], end
-        if not len(part):
-            return None
-        lanes = problem.lanes(len(part) * source.block)
-        return problem.read_blocks(phi, source.slices(part), watch, lanes)
+        return problem.read_slices(phi, part, watch) if len(part) else None
 
     return stretch
 

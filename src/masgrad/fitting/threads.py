@@ -21,25 +21,22 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 
-def in_order(
-    work: Callable[[Item], Done], items: Iterable[Item], threads: int
-) -> Iterator[tuple[Item, Done]]:
-    """Each item and what work made of it, in the order of the items; a few are in work at once."""
+def in_order(work: Callable[[Item], Done], items: Iterable[Item], threads: int) -> Iterator[Done]:
+    """What work makes of each item, in the order of the items; a few are in work at once."""
     if threads == 1:
-        yield from ((item, work(item)) for item in items)
+        yield from map(work, items)
         return
     waiting, interrupted = deque(), None
     with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
-                waiting.append((item, pool.submit(work, item)))
+                waiting.append(pool.submit(work, item))
                 if len(waiting) > 2 * threads:
-                    done, job = waiting.popleft()
-                    yield done, job.result()
+                    yield waiting.popleft().result()
         except KeyboardInterrupt as error:
             interrupted = error
-        for done, job in waiting:  # on Ctrl-C too: these were read
-            yield done, job.result()
+        for job in waiting:  # on Ctrl-C too: these were read
+            yield job.result()
     if interrupted is not None:
         raise interrupted
 
