@@ -161,9 +161,9 @@ def _from_objects(column: pd.Series, name: str) -> pd.Series:
 def _from_narwhals(frame: Any, name: str) -> tuple:
     import narwhals as nw
 
-    series = frame[name]
-    values = series.to_arrow()
-    values = _whole(values)
+    series, native = frame[name], frame.to_native()
+    # narwhals' own to_arrow copies columns of a pyarrow table
+    values = _whole(native.column(name) if isinstance(native, pa.Table) else series.to_arrow())
     if is_number(values.type):
         return as_numpy(values), values.type, None
     if isinstance(series.dtype, nw.Enum):

@@ -38,7 +38,7 @@ FEWEST = 1024
 STEPS = 256
 """MasGrad takes at least so many steps in its read, with smaller batches where rows are few."""
 
-PILOT = 128
+PILOT = 96
 """MasGrad reads PILOT sqrt(p N) rows, if there are more. After n rows its average is sqrt(p N/n)
 standard errors away, all contrasts together, and what the correcting read's quadratic misses from
 there is of the order of the square of that over sqrt(N): in each contrast, over sqrt(p) more, the
