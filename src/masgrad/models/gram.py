@@ -15,6 +15,9 @@ SMALL = 32
 PIECE = 1e6
 """Multiplications up to which OpenBLAS does not pack."""
 
+KEEP = 1 << 24
+"""Bytes of a block that a thread keeps; larger ones are made anew."""
+
 FOLD = 64
 
 
@@ -47,6 +50,8 @@ _scratch = _Scratch()
 
 def _weighted(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     """diag(w) X in this thread's block, with the layout of X."""
+    if X.nbytes > KEEP:
+        return X * w[:, None]
     Z = _scratch.block
     if Z.shape != X.shape or _by_rows(Z) != _by_rows(X):
         Z = _scratch.block = np.empty(X.shape) if _by_rows(X) else empty_columns(*X.shape)
