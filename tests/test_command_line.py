@@ -166,7 +166,15 @@ def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
     assert masgrad("predict", "r.json", "rows.csv")[0] == 130
 
 
-def test_ctrl_c_is_not_lost_in_a_garbage_collection():
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler, which a job in the background of a shell does not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_is_not_lost_in_a_garbage_collection(ctrl_c):
     """In a callback, or in what it calls, the signal waits; after that its echo raises."""
     waits = []
 
@@ -186,7 +194,7 @@ def test_ctrl_c_is_not_lost_in_a_garbage_collection():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_is_not_lost_in_a_finalizer():
+def test_ctrl_c_is_not_lost_in_a_finalizer(ctrl_c):
     class Loop:
         def __init__(self):
             self.itself = self
@@ -207,7 +215,7 @@ def test_jax_has_a_callback_that_is_seen():
     ]
 
 
-def test_ctrl_c_elsewhere_is_at_once_and_its_other_handlers_stay():
+def test_ctrl_c_elsewhere_is_at_once_and_its_other_handlers_stay(ctrl_c):
     with pytest.raises(KeyboardInterrupt), interrupts.heard():
         signal.raise_signal(signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
