@@ -59,7 +59,7 @@ def fit(
         method: "sandwich", or "chains": the spread of averaged MasGrad chains.
         chains: how many of them.
         step_size: MasGrad's step in its first read, in units of 1/gamma.
-        start: where to begin, (p,); zero for linear predictors.
+        start: where to begin, (p,); for linear predictors one of several points that are tried.
         starts: random starts for losses with several optima.
         memory: what reading and keeping rows may take.
         block_size: rows that are read and summed at a time.
