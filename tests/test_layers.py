@@ -12,6 +12,7 @@ LAYERS = [
     ["data"],
     ["models"],
     ["covariance"],
+    ["penalties"],
     ["kernels"],
     ["chains"],
     ["theory", "inference"],

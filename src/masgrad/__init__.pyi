@@ -23,10 +23,13 @@ from masgrad.inference.iterate import iterate_law as iterate_law
 from masgrad.inference.law import Law as Law
 from masgrad.inference.lyapunov import stationary_law as stationary_law
 from masgrad.kernels.diffusion import diffusion as diffusion
+from masgrad.kernels.fista import fista as fista
 from masgrad.kernels.methods import adagrad as adagrad
+from masgrad.kernels.methods import madprox as madprox
 from masgrad.kernels.methods import masgrad as masgrad
 from masgrad.kernels.methods import natural_gradient as natural_gradient
 from masgrad.kernels.methods import sgd as sgd
+from masgrad.kernels.methods import subgradient as subgradient
 from masgrad.models.custom import CustomLoss as CustomLoss
 from masgrad.models.glm import GLM as GLM
 from masgrad.models.glm import Gamma as Gamma
@@ -38,7 +41,13 @@ from masgrad.models.glm import Poisson as Poisson
 from masgrad.models.glm import Tweedie as Tweedie
 from masgrad.models.mixture import GaussianMixture as GaussianMixture
 from masgrad.models.network import ReluNetwork as ReluNetwork
-from masgrad.models.penalties import L2 as L2
 from masgrad.models.trace import TraceRegression as TraceRegression
+from masgrad.penalties.separable import L1 as L1
+from masgrad.penalties.separable import L2 as L2
+from masgrad.penalties.separable import Box as Box
+from masgrad.penalties.separable import ElasticNet as ElasticNet
+from masgrad.penalties.separable import NonNegative as NonNegative
+from masgrad.penalties.structured import GroupLasso as GroupLasso
+from masgrad.penalties.structured import Nuclear as Nuclear
 
 __version__: str

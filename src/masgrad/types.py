@@ -39,6 +39,28 @@ def namespace(x: Array) -> ModuleType:
     return jnp
 
 
+def loop(unfinished: Callable[[Any], Array], step: Callable[[Any], Any], carry: Any) -> Any:
+    """Steps while `unfinished(carry)`; the first part of the carry tells the library."""
+    if namespace(carry[0]) is not np:
+        import jax
+
+        return jax.lax.while_loop(unfinished, step, carry)
+    while unfinished(carry):
+        carry = step(carry)
+    return carry
+
+
+def repeat(count: int, step: Callable[[Any], Any], carry: Any) -> Any:
+    """So many steps; traced, they are compiled once."""
+    if namespace(carry[0]) is not np:
+        import jax
+
+        return jax.lax.fori_loop(0, count, lambda _, c: step(c), carry)
+    for _ in range(count):
+        carry = step(carry)
+    return carry
+
+
 def log_ndtr(t: Array) -> Array:
     """Logarithm of the standard normal distribution function."""
     if namespace(t) is np:

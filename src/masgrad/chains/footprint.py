@@ -4,7 +4,7 @@ from typing import Any
 
 from masgrad.chains.groups import group_size, threads
 from masgrad.errors import InputError
-from masgrad.kernels.adjustment import InverseHistory, RootAdjustment, RunningRoot
+from masgrad.kernels.adjustment import FirstRoot, InverseHistory, RootAdjustment, RunningRoot
 from masgrad.kernels.kernel import Kernel
 
 STEP_BYTES = 6 * 2**30
@@ -38,7 +38,8 @@ def _holds(kernel: Kernel, n: int | None, p: int) -> tuple[bool, bool]:
     """Whether a step forms a p x p matrix, and an n x p factor, for each chain."""
     adjustment = kernel.adjustment
     part = adjustment.batch_part(n, p) if n is not None else "cov"
-    if kernel.gradient.needs_population or adjustment.needs_population:
+    needs = adjustment.needs_population or adjustment.needs_first
+    if kernel.gradient.needs_population or needs:
         return True, False
     if isinstance(adjustment, RootAdjustment):
         return part == "cov" or adjustment.kind == "rank_one", part == "factor"
@@ -47,4 +48,4 @@ def _holds(kernel: Kernel, n: int | None, p: int) -> tuple[bool, bool]:
 
 def _remembers(kernel: Kernel) -> bool:
     """Whether every chain carries a p x p matrix from step to step."""
-    return isinstance(kernel.adjustment, RunningRoot | InverseHistory)
+    return isinstance(kernel.adjustment, RunningRoot | FirstRoot | InverseHistory)

@@ -21,6 +21,7 @@ from masgrad.data.simulate import Simulator
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.models.custom import CustomLoss
+from masgrad.penalties.structured import Nuclear
 from masgrad.precision import float64
 from masgrad.types import Array, Vectors
 
@@ -77,7 +78,14 @@ class Groups:
 
     def floored(self) -> np.ndarray:
         """Steps at which each chain met the floor; 0 for kernels that do not count them."""
-        counts = [getattr(s, "floored", np.zeros(self.size, int)) for s in self.states]
+        return self._counted("floored")
+
+    def inexact(self) -> np.ndarray:
+        """Steps whose proximal map was not solved to its accuracy, likewise."""
+        return self._counted("inexact")
+
+    def _counted(self, name: str) -> np.ndarray:
+        counts = [getattr(s, name, np.zeros(self.size, int)) for s in self.states]
         return np.concatenate([np.asarray(c) for c in counts])[: self.chains]
 
 
@@ -92,7 +100,10 @@ def threads(kernel: Kernel, p: int) -> int:
     XLA runs LAPACK on its own pool of threads, and two programs that wait there for each other's
     never return (jaxlib 0.10: p = 10 and 100 chains on 2 cores).
     """
-    lapack = p > JACOBI_DIM and kernel.spectral if isinstance(kernel, Kernel) else True
+    if not isinstance(kernel, Kernel):
+        return 1
+    singular_values = isinstance(kernel.prox.penalty, Nuclear)
+    lapack = (p > JACOBI_DIM and kernel.spectral) or singular_values
     return 1 if lapack else available_cores()
 
 

@@ -18,7 +18,13 @@ from masgrad.chains.record import Paths, Recorder, Summaries
 from masgrad.chains.trace import Summary, Trace
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
-from masgrad.errors import DivergenceWarning, InputError, InterruptedWarning, SingularWarning
+from masgrad.errors import (
+    AccuracyWarning,
+    DivergenceWarning,
+    InputError,
+    InterruptedWarning,
+    SingularWarning,
+)
 from masgrad.kernels.field import make_field
 from masgrad.kernels.kernel import Kernel
 from masgrad.models.model import Model
@@ -88,6 +94,7 @@ def run(
     theta = door.starts(model, theta0, rows, chains)
     has_rows = not isinstance(data, Simulator | LeastSquaresMoments)
     known = door.known_rows(data, rows)
+    door.check_penalty(kernel, model, len(theta))
     batch_size = door.check_batch(kernel, batch_size, len(theta), known, replace)
     door.check_drawable(kernel, data, batch_size)
     door.check_loss(model, theta, rows)
@@ -95,9 +102,10 @@ def run(
     if population:
         door.check_simulated_covariance(data, theta)
     check_footprint(kernel, batch_size, len(theta), chains)
+    door.check_metric(kernel, model, theta, rows if has_rows else data)
     if known is not None:
         door.warn_unstable(kernel, model, rows if has_rows else data)
-    note = kernel.adjustment.note(batch_size, len(theta)) if isinstance(kernel, Kernel) else ""
+    note = kernel.note(batch_size, len(theta)) if isinstance(kernel, Kernel) else ""
     recorder = _recorder(keep, chains, steps // thin + 1, len(theta), note)
     field = make_field(model, rows if has_rows else data, batch_size, replace, population)
     groups = Groups(kernel, field, theta, thin, seed)
@@ -105,7 +113,7 @@ def run(
         _drive(groups, recorder, theta, steps // thin, progress)
     finally:
         groups.close()
-    _report(recorder, groups.floored(), steps)
+    _report(recorder, groups.floored(), groups.inexact(), steps)
     return recorder.result(groups.floored())
 
 
@@ -154,7 +162,7 @@ def _next_chunk(count: int, seconds: float) -> int:
     return max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-9))))
 
 
-def _report(recorder: Recorder, floored: np.ndarray, steps: int) -> None:
+def _report(recorder: Recorder, floored: np.ndarray, inexact: np.ndarray, steps: int) -> None:
     """Say aloud what happened to chains on the way."""
     if recorder.diverged:
         chain, step = min(recorder.diverged.items(), key=lambda item: item[1])
@@ -171,5 +179,13 @@ def _report(recorder: Recorder, floored: np.ndarray, steps: int) -> None:
             "met a floor: see .floored; drop redundant columns, bring all to one scale, or use "
             "mg.masgrad(..., ridge=)",
             SingularWarning,
+            stacklevel=4,
+        )
+    if inexact.any():
+        warnings.warn(
+            f"the proximal map was not solved to its accuracy at up to {inexact.max()} of {steps} "
+            "steps of a chain: V is too ill-conditioned; use a ridge, root='diagonal', or a larger "
+            "accuracy=",
+            AccuracyWarning,
             stacklevel=4,
         )

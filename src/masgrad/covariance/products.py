@@ -11,11 +11,10 @@ by one. A Sigma that does not converge (singular, or nearly) goes to its spectru
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from masgrad.covariance.root import FLOOR, Root, SymmetricRoot, times
-from masgrad.types import Array, namespace
+from masgrad.types import Array, loop, namespace
 
 MOST_STEPS = 40
 CLOSE = 1e-7
@@ -100,18 +99,10 @@ def _inverse_root(cov: Array, eye: Array) -> tuple[Array, Array]:
 
     start = (cov / scale, xp.broadcast_to(eye, cov.shape), 0, xp.asarray(xp.inf))
     with np.errstate(over="ignore", invalid="ignore"):  # negative eigenvalues run away
-        M, Z, _, last = _loop(unfinished, step, start)
+        M, Z, _, last = loop(unfinished, step, start)
         Z = product(1.5 * eye - 0.5 * M, Z)
     near = (xp.where(lost, 0.0, (Z * Z).sum((0, 1))) < NEAR_FLOOR).all()
     return Z / xp.sqrt(scale), (last <= CLOSE) & near
-
-
-def _loop(unfinished, step, carry):
-    if namespace(carry[0]) is jnp:
-        return jax.lax.while_loop(unfinished, step, carry)
-    while unfinished(carry):
-        carry = step(carry)
-    return carry
 
 
 def _keep(M: Array) -> Array:

@@ -133,6 +133,31 @@ class DiagonalRoot(Root):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False, repr=False)
+class MatrixRoot(Root):
+    """V and its inverse as arrays, for a V that many steps share."""
+
+    V: Array
+    inverse: Array
+    floored: Array
+
+    @classmethod
+    def of(cls, root: "Root") -> "MatrixRoot":
+        """From the symmetric root, by whichever algorithm."""
+        inverse = root.inverse() if isinstance(root, SymmetricRoot) else root.inverse  # type: ignore
+        return cls(root.matrix(), inverse, root.floored)
+
+    def mv(self, x: Array) -> Array:
+        return times(self.V, x)
+
+    def solve(self, x: Array) -> Array:
+        return times(self.inverse, x)
+
+    def matrix(self) -> Array:
+        return self.V
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False, repr=False)
 class LowRankRoot(Root):
     """V = (F'F + ridge I)^1/2 for F with few rows: O(n^2 p) time and O(np) numbers, never p x p.
 

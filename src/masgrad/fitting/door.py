@@ -11,7 +11,7 @@ from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
-from masgrad.models.penalties import L2
+from masgrad.penalties.separable import ElasticNet
 from masgrad.precision import float64
 
 
@@ -20,7 +20,7 @@ def fit(
     model: Model,
     data: Any,
     passes: int | str = "auto",
-    penalty: L2 | None = None,
+    penalty: ElasticNet | None = None,
     weights: Any = None,
     *,
     offset: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from masgrad.fitting.frame import Frame
 from masgrad.models.model import RowSums
-from masgrad.models.penalties import L2
+from masgrad.penalties.separable import ElasticNet
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ridge:
         )
 
 
-def ridge_of(penalty: L2 | None, frame: Frame) -> Ridge:
+def ridge_of(penalty: ElasticNet | None, frame: Frame) -> Ridge:
     """lam |theta|^2 / 2 in phi, without the coefficient of a constant column."""
     if penalty is None:
         return Ridge()

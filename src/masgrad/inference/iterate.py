@@ -104,6 +104,7 @@ def _start(model: Model, data, theta0: Array, kernel: Kernel, steps: int) -> np.
     door.check_objects(kernel, model)
     if not isinstance(kernel, Kernel):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    door.check_smooth(kernel)
     _check_differentiable(kernel)
     if steps:
         door.check_schedule(kernel, steps)

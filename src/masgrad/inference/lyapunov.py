@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from masgrad.chains.door import check_count, check_model, sample_rows
+from masgrad.chains.door import check_count, check_model, check_smooth, sample_rows
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
@@ -56,6 +56,7 @@ def stationary_law(
     """
     if not isinstance(kernel, Kernel):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
+    check_smooth(kernel)
     check_count("batch_size", batch_size)
     if callable(kernel.step_size):
         raise InputError("a step-size schedule has no stationary law; use a constant step")

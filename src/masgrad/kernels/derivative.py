@@ -110,7 +110,8 @@ def _widened(state: State, flat: Array) -> State:
         return own.reshape(*a.shape[:-1], -1)
 
     memory = jax.tree.map(filled, state.memory)
-    return State(state.t, theta, memory, jnp.zeros(flat.shape[1], int))
+    none = jnp.zeros(flat.shape[1], int)
+    return State(state.t, theta, memory, none, none)
 
 
 def _directions(state: State) -> Array:

@@ -10,29 +10,24 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from masgrad.covariance.root import Root
 from masgrad.kernels.adjustment import Adjustment
 from masgrad.kernels.field import Field
 from masgrad.kernels.gradient import Gradient, Point, Sampled
+from masgrad.kernels.prox import Prox
 from masgrad.types import Array, StepSize, Vectors
 
 
 class State(eqx.Module):
-    """Step number t, theta (p, K), the adjustment's memory, and steps floored (K,)."""
+    """Step number t, theta (p, K), the adjustment's memory, and counts of steps (K,).
+
+    `floored` are steps whose V met the floor, `inexact` those whose proximal map was not solved.
+    """
 
     t: Array
     theta: Vectors
     memory: Any
     floored: Array
-
-
-class Prox(eqx.Module):
-    """The last slot: nothing here, a penalty's proximal map in the V metric for MadProx."""
-
-    def __call__(self, theta: Vectors, eta: Array, root: Root | None) -> Vectors:
-        """The point after the gradient step, pulled towards what the penalty wants."""
-        del eta, root
-        return theta
+    inexact: Array
 
 
 class Kernel(eqx.Module):
@@ -49,7 +44,11 @@ class Kernel(eqx.Module):
     def __repr__(self) -> str:
         eta = "schedule" if callable(self.step_size) else f"{float(self.step_size):g}"
         slots = f"{type(self.adjustment).__name__}, {type(self.gradient).__name__}"
-        return f"Kernel(step_size={eta}, {slots})"
+        return f"Kernel(step_size={eta}, {slots}{self.prox.said})"
+
+    def note(self, n: int | None, p: int) -> str:
+        """What the iterates' law depends on beside the rows: a ridge, a penalty."""
+        return "; ".join(part for part in (self.adjustment.note(n, p), self.prox.note) if part)
 
     @property
     def spectral(self) -> bool:
@@ -58,9 +57,8 @@ class Kernel(eqx.Module):
 
     def init(self, theta: Vectors) -> State:
         """State at t = 0 for theta (p, K)."""
-        return State(
-            jnp.asarray(0), theta, self.adjustment.init(theta), jnp.zeros(theta.shape[1], int)
-        )
+        none = jnp.zeros(theta.shape[1], int)
+        return State(jnp.asarray(0), theta, self.adjustment.init(theta), none, none)
 
     def step(self, key: Array, state: State, field: Field) -> State:
         """The next state of every chain."""
@@ -70,9 +68,10 @@ class Kernel(eqx.Module):
         drawn = self.gradient(key, point, part == "cov", part == "factor")
         adjusted = self.adjustment.update(state.memory, point, drawn)
         eta = self.step_at(state.t)
-        theta = self.prox(state.theta - eta * adjusted.direction, eta, adjusted.root)
-        floored = state.floored + (adjusted.floored > 0)
-        return State(state.t + 1, theta, adjusted.memory, floored)
+        moved = state.theta - eta * adjusted.direction
+        theta, failed = self.prox(moved, eta, adjusted.root, state.theta)
+        floored, inexact = state.floored + (adjusted.floored > 0), state.inexact + failed
+        return State(state.t + 1, theta, adjusted.memory, floored, inexact)
 
     def step_at(self, t: Array) -> Array:
         """eta at step t."""

@@ -1,13 +1,22 @@
 """The processes of the paper by name: each fills the slots of one kernel."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from masgrad.covariance.choose import check_factor_ridge, check_kind, check_ridge
+from masgrad.covariance.choose import (
+    check_covariance,
+    check_factor_ridge,
+    check_kind,
+    check_ridge,
+)
+from masgrad.data.arrays import as_size
 from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.adjustment import (
+    Adjustment,
     BatchRoot,
+    FirstRoot,
+    GivenRoot,
     Identity,
     InverseFisher,
     InverseHistory,
@@ -15,9 +24,17 @@ from masgrad.kernels.adjustment import (
     RunningRoot,
 )
 from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.prox import Explicit, Implicit
+from masgrad.penalties.metric import ACCURACY
+from masgrad.penalties.penalty import Penalty
 from masgrad.types import RootKind, StepSize
 
 ROOTS = {"population": PopulationRoot, "batch": BatchRoot, "running": RunningRoot}
+METRICS = {**ROOTS, "fixed": FirstRoot}
+NOT_METRICS = {
+    "rank_one": "is rotated, and |x|_V needs a symmetric V",
+    "low_rank": "exists to form no p x p matrix, which |x|_V takes",
+}
 
 
 def sgd(step_size: StepSize) -> Kernel:
@@ -29,7 +46,7 @@ def sgd(step_size: StepSize) -> Kernel:
         >>> import masgrad as mg
         >>> kernel = mg.sgd(lambda t: 0.5 / (1 + t) ** 0.6)   # a schedule of the step number
     """
-    return Kernel(_step_size(step_size), Identity())
+    return Kernel(as_step_size(step_size), Identity())
 
 
 def masgrad(
@@ -56,8 +73,120 @@ def masgrad(
         >>> import masgrad as mg
         >>> kernel = mg.masgrad(0.2)
     """
-    if covariance not in ROOTS:
-        raise InputError(f"covariance={covariance!r} is not known; use one of {sorted(ROOTS)}")
+    return Kernel(as_step_size(step_size), _adjustment(ROOTS, covariance, root, ridge))
+
+
+def madprox(
+    step_size: StepSize,
+    penalty: Penalty,
+    covariance: Any = "population",
+    root: RootKind = "symmetric",
+    ridge: float = 0.0,
+    accuracy: float = ACCURACY,
+) -> Kernel:
+    """Moment-adjusted proximal gradient: theta' = prox_{eta,V}(theta - eta V^-1 g).
+
+    Paper: MadProx - the gradient step and the penalty's proximal map, both in the V metric
+
+    Args:
+        step_size: a float, or a schedule of the step number from 0; the proposition's is 1 / gamma.
+        penalty: `L1`, `ElasticNet`, `GroupLasso`, `Nuclear`, `Box`, ...
+        covariance: where V comes from: "population", "running" or "batch", as in `masgrad`;
+            "fixed": all rows at theta0, once (the proposition's case); a covariance (p, p) that is
+            known; "identity": V = I, which is the proximal gradient method (ISTA).
+        root: "symmetric" (or "auto", "products", which compute the same), or "diagonal": then the
+            proximal maps of L1, elastic net and bounds have a closed form, and no sqrt(kappa) is
+            promised.
+        ridge: added to Sigma.
+        accuracy: of the inner problem where there is no closed form: the root of its duality gap
+            as a share of the outer step's length in the V metric.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> X = np.eye(2).repeat(50, axis=0) * 10.0
+        >>> y = X @ [1.0, 0.01] + np.tile([1.0, -1.0], 50)
+        >>> kernel = mg.madprox(0.1, mg.L1(1.0), covariance="fixed")
+        >>> mg.run(kernel, mg.Linear(), (X, y), np.zeros(2), 60, None, 1).final.round(3)
+        array([[0.98, 0.  ]])
+    """
+    prox = Implicit(as_penalty(penalty), as_size("accuracy", accuracy))
+    return Kernel(as_step_size(step_size), _metric(covariance, root, ridge), prox=prox)
+
+
+def subgradient(
+    step_size: StepSize,
+    penalty: Penalty,
+    covariance: Any = "population",
+    root: RootKind = "symmetric",
+    ridge: float = 0.0,
+) -> Kernel:
+    """The explicit step: theta' = theta - eta V^-1 (g + z), z in the subdifferential at theta.
+
+    The baseline of `madprox`, whose arguments it takes. Its steps overshoot the kinks: with a
+    constant step it ends in a neighbourhood, and no coefficient is exactly 0.
+
+    Example:
+        >>> import masgrad as mg
+        >>> kernel = mg.subgradient(lambda t: 0.1 / (1 + t) ** 0.5, mg.L1(0.1), "identity")
+    """
+    prox = Explicit(as_penalty(penalty))
+    return Kernel(as_step_size(step_size), _metric(covariance, root, ridge), prox=prox)
+
+
+def natural_gradient(step_size: StepSize) -> Kernel:
+    """Natural gradient: theta' = theta - eta I(theta)^-1 g with the uncentred I = E[g g'].
+
+    Paper: natural gradient - the baseline of information geometry
+    """
+    return Kernel(as_step_size(step_size), InverseFisher())
+
+
+def adagrad(step_size: StepSize, diagonal: bool = True) -> Kernel:
+    """AdaGrad: theta' = theta - eta G_t^-1/2 g with G_t the sum of g g', this step's included.
+
+    Paper: AdaGrad - the whole history G_t or its diagonal
+    """
+    return Kernel(as_step_size(step_size), InverseHistory(bool(diagonal)))
+
+
+def as_penalty(penalty: Any) -> Penalty:
+    if not isinstance(penalty, Penalty):
+        raise InputTypeError(f"penalty={penalty!r:.60}; a penalty is needed, such as mg.L1(0.1)")
+    penalty.solved()
+    return penalty
+
+
+def _metric(covariance: Any, root: RootKind, ridge: float) -> Adjustment:
+    """The adjustment of a step whose V is a metric as well."""
+    if check_kind(root) in NOT_METRICS:
+        raise InputError(f"root={root!r} {NOT_METRICS[root]}; use 'symmetric' or 'diagonal'")
+    if isinstance(covariance, str) and covariance == "identity":
+        return Identity()
+    if isinstance(covariance, str):
+        return _adjustment(METRICS, covariance, root, ridge)
+    try:
+        cov = np.asarray(covariance, np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"covariance={covariance!r:.60}; a matrix (p, p) is needed, or one of "
+            f"{sorted(METRICS)}, 'identity'"
+        ) from None
+    check_covariance(cov)
+    made = GivenRoot.of(root, cov, check_ridge(ridge))
+    if made.root.floored:
+        raise InputError(
+            f"the covariance is singular in {made.root.floored} of {len(cov)} directions, and V "
+            "has no inverse there; give a ridge > 0, or drop redundant columns"
+        )
+    return made
+
+
+def _adjustment(
+    known: dict[str, type], covariance: str, root: RootKind, ridge: float
+) -> Adjustment:
+    """The root that a kernel was asked for."""
+    if covariance not in known:
+        raise InputError(f"covariance={covariance!r} is not known; use one of {sorted(known)}")
     ridge = check_ridge(ridge)
     if check_kind(root) == "rank_one" and covariance != "batch":
         raise InputError(
@@ -66,27 +195,10 @@ def masgrad(
         )
     if covariance == "batch":
         check_factor_ridge(root, ridge)
-    adjustment = ROOTS[covariance](kind=root, ridge=np.asarray(ridge))
-    return Kernel(_step_size(step_size), adjustment)
+    return known[covariance](kind=root, ridge=np.asarray(ridge))
 
 
-def natural_gradient(step_size: StepSize) -> Kernel:
-    """Natural gradient: theta' = theta - eta I(theta)^-1 g with the uncentred I = E[g g'].
-
-    Paper: natural gradient - the baseline of information geometry
-    """
-    return Kernel(_step_size(step_size), InverseFisher())
-
-
-def adagrad(step_size: StepSize, diagonal: bool = True) -> Kernel:
-    """AdaGrad: theta' = theta - eta G_t^-1/2 g with G_t the sum of g g', this step's included.
-
-    Paper: AdaGrad - the whole history G_t or its diagonal
-    """
-    return Kernel(_step_size(step_size), InverseHistory(bool(diagonal)))
-
-
-def _step_size(step_size: StepSize) -> StepSize:
+def as_step_size(step_size: StepSize) -> StepSize:
     """A schedule as it is; a number as a NumPy array, which jit traces and x64 does not cut."""
     if callable(step_size):
         return step_size

@@ -147,6 +147,7 @@ def memoryless_field(
     door.check_objects(kernel, model)
     rows = door.sample_rows(model, data)
     p = model.dim(rows)
+    door.check_smooth(kernel)
     if not isinstance(kernel, Kernel) or kernel.adjustment.batch_part(2, p) is not None:
         raise InputError("A must be a function of theta: use covariance='population', or mg.sgd")
     if state_size(kernel, p) != p:

@@ -1,0 +1,1 @@
+"""Penalties: their values, their proximal maps, and those in the V metric."""

@@ -1,0 +1,117 @@
+"""What every penalty knows: h(theta), its proximal map, and a subgradient.
+
+    value       h(theta)
+    prox        argmin_u |u - theta|^2 / 2 + t h(u)        t a number; for separable penalties one
+                                                           for each coordinate, if wanted
+    subgradient an element of the subdifferential at theta (that of smallest size where it is easy)
+
+theta is (p,) or, chains last, (p, K); NumPy in, NumPy out, and JAX's traced values likewise. The
+proximal map in the metric of a matrix V is in `metric.py`: it needs these alone.
+"""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+
+from masgrad.data.arrays import as_size
+from masgrad.errors import InputError, InputTypeError
+from masgrad.types import Array
+
+CRITERIA = ("cv", "bic", "aic")
+"""Ways in which `fit` chooses a lam."""
+
+
+class Penalty(eqx.Module):
+    """A convex function h of theta; the penalised objective is mean loss + h."""
+
+    separable: ClassVar[bool] = False
+    """Whether h is a sum over coordinates."""
+
+    @abc.abstractmethod
+    def value(self, theta: Array) -> Array:
+        """h(theta); one number a chain."""
+
+    @abc.abstractmethod
+    def prox(self, theta: Array, t: Array | float) -> Array:
+        """argmin_u |u - theta|^2 / 2 + t h(u)."""
+
+    @abc.abstractmethod
+    def subgradient(self, theta: Array) -> Array:
+        """An element of the subdifferential of h at theta."""
+
+    def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
+        """Refuse a theta of p numbers that this penalty does not fit; `shape` is a matrix's."""
+        del p, shape
+
+    def without(self, k: int, p: int) -> "Penalty":
+        """The same penalty with coordinate k of p left free, such as an intercept's."""
+        raise NotImplementedError
+
+    def solved(self) -> None:
+        """Refuse a penalty whose lam is still to be chosen: only `fit` can."""
+
+
+class Scaled(Penalty):
+    """lam times a fixed function; `lam` may be left to `fit`: "cv", "bic" or "aic"."""
+
+    lam: Any
+
+    def with_lam(self, lam: Any) -> "Scaled":
+        """The same penalty with another lam."""
+        return eqx.tree_at(lambda h: h.lam, self, np.asarray(lam, np.float64))
+
+    @property
+    def criterion(self) -> str | None:
+        """How lam is to be chosen; None where it is a number."""
+        return self.lam if isinstance(self.lam, str) else None
+
+    @abc.abstractmethod
+    def largest(self, gradient: np.ndarray) -> float:
+        """The lam from which on 0 is optimal, if the mean loss has this gradient there."""
+
+    def solved(self) -> None:
+        if isinstance(self.lam, str):
+            raise InputError(
+                f"lam={self.lam!r} is chosen by mg.fit; give a number here, such as "
+                f"{type(self).__name__}(0.1)"
+            )
+
+    def __repr__(self) -> str:
+        lam = repr(self.lam) if isinstance(self.lam, str) else f"{float(self.lam):.4g}"
+        return f"{type(self).__name__}({lam})"
+
+
+def as_lam(lam: Any) -> Any:
+    """A number >= 0 as an array, which jit traces; or the name of a criterion."""
+    if isinstance(lam, str):
+        if lam not in CRITERIA:
+            raise InputError(
+                f"lam={lam!r}; a number >= 0 is needed, or one of {', '.join(map(repr, CRITERIA))}"
+            )
+        return lam
+    return np.asarray(as_size("lam", lam, zero=True))
+
+
+def as_weights(weights: Any, name: str = "weights") -> np.ndarray | None:
+    """Finite numbers >= 0, (p,), or None."""
+    if weights is None:
+        return None
+    try:
+        array = np.asarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{name}={weights!r:.60}; numbers >= 0 are needed") from None
+    if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(f"{name} must be finite numbers >= 0, one for each coefficient: (p,)")
+    return array
+
+
+def check_length(what: str, length: int, p: int) -> None:
+    if length != p:
+        raise InputError(f"{what} has length {length}, and theta {p}; one number each is needed")
+
+
+def columns(a: Array, theta: Array) -> Array:
+    """Numbers (p,) beside theta (p,) or (p, K)."""
+    return a[:, None] if np.ndim(a) == 1 and np.ndim(theta) == 2 else a

@@ -1,0 +1,197 @@
+"""Penalties that are sums over coordinates: L1, elastic net, squares, bounds.
+
+Their proximal maps have a closed form, one coordinate at a time, and so have those in the metric of
+a diagonal V: t is then eta / V_jj. `pieces` says what h is near a point: on the coordinates that
+are free to move a parabola, on the others a kink or a wall. A quadratic loss is then minimised by
+solving for the free ones (`minimise.py`).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from masgrad.data.arrays import as_number, as_size
+from masgrad.errors import InputError
+from masgrad.penalties.penalty import Penalty, Scaled, as_lam, as_weights, check_length, columns
+from masgrad.types import Array, namespace
+
+
+class Pieces(NamedTuple):
+    """Where coordinates are free to move, and h's slope and curvature there."""
+
+    free: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+
+
+class ElasticNet(Scaled):
+    """lam sum_j w_j (ratio |theta_j| + (1 - ratio) theta_j^2 / 2).
+
+    Args:
+        lam: its size, a number >= 0; in `fit` also "cv", "bic" or "aic".
+        l1_ratio: between 0 (squares alone) and 1 (L1), as in scikit-learn.
+        weights: w, (p,); 1 unless given, 0 for a coefficient that is not penalised.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> h = mg.ElasticNet(1.0, l1_ratio=0.5)
+        >>> float(h.value(np.array([2.0, -1.0]))), h.prox(np.array([2.0, -1.0]), 1.0)
+        (2.75, array([ 1.        , -0.33333333]))
+    """
+
+    weights: Any
+    l1_ratio: Any
+
+    separable = True
+
+    def __init__(self, lam: Any, l1_ratio: float = 0.5, weights: Any = None):
+        ratio = as_number("l1_ratio", l1_ratio)
+        if not 0 <= ratio <= 1:
+            raise InputError(f"l1_ratio={ratio:g}; a number from 0 (squares) to 1 (L1) is needed")
+        self.lam, self.l1_ratio, self.weights = as_lam(lam), np.asarray(ratio), as_weights(weights)
+
+    def __repr__(self) -> str:
+        name = {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
+        return super().__repr__().replace("ElasticNet", name)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether it is squares alone, which need no proximal map."""
+        return bool(self.l1_ratio == 0)
+
+    def _parts(self, theta: Array) -> tuple[Array, Array]:
+        """The sizes of |theta_j| and of theta_j^2 / 2."""
+        w = 1.0 if self.weights is None else columns(self.weights, theta)
+        return self.lam * self.l1_ratio * w, self.lam * (1.0 - self.l1_ratio) * w
+
+    def value(self, theta: Array) -> Array:
+        a, q = self._parts(theta)
+        return (a * abs(theta) + 0.5 * q * theta**2).sum(0)
+
+    def prox(self, theta: Array, t: Array | float) -> Array:
+        xp, t = namespace(theta), columns(t, theta)
+        a, q = self._parts(theta)
+        return xp.sign(theta) * xp.maximum(abs(theta) - t * a, 0.0) / (1.0 + t * q)
+
+    def subgradient(self, theta: Array) -> Array:
+        a, q = self._parts(theta)
+        return a * namespace(theta).sign(theta) + q * theta
+
+    def pieces(self, theta: np.ndarray) -> Pieces:
+        """h near theta."""
+        a, q = (np.broadcast_to(part, theta.shape) for part in self._parts(theta))
+        return Pieces((theta != 0) | (a == 0), a * np.sign(theta), q)
+
+    def largest(self, gradient: np.ndarray) -> float:
+        w = np.ones(len(gradient)) if self.weights is None else self.weights
+        if self.l1_ratio == 0:
+            return np.inf
+        felt = np.abs(gradient)[w > 0] / (w[w > 0] * self.l1_ratio)
+        return float(felt.max(initial=0.0))
+
+    def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
+        if self.weights is not None:
+            check_length(f"weights of {type(self).__name__}", len(self.weights), p)
+
+    def without(self, k: int, p: int) -> "ElasticNet":
+        w = np.ones(p) if self.weights is None else self.weights.copy()
+        w[k] = 0.0
+        return ElasticNet(self.lam, float(self.l1_ratio), w)
+
+
+def L1(lam: Any, weights: Any = None) -> ElasticNet:
+    """lam sum_j w_j |theta_j|: sparse estimates (the lasso).
+
+    Args:
+        lam: its size, a number >= 0; in `fit` also "cv", "bic" or "aic".
+        weights: w, (p,); 1 unless given, 0 for a coefficient that is not penalised.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> mg.L1(1.0).prox(np.array([3.0, -0.5]), 1.0)
+        array([ 2., -0.])
+    """
+    return ElasticNet(lam, 1.0, weights)
+
+
+def L2(lam: float) -> ElasticNet:
+    """lam |theta|^2 / 2, in `fit` over all coefficients but that of a constant column.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> X = np.eye(3).repeat(2, axis=0)
+        >>> r = mg.fit(mg.Linear(), (X, X @ [1.0, 2.0, 3.0]), penalty=mg.L2(1 / 3))
+        >>> r.penalized_params.round(6), r.params.round(6)
+        (array([0.5, 1. , 1.5]), array([1., 2., 3.]))
+    """
+    return ElasticNet(np.asarray(as_size("lam", lam)), 0.0)
+
+
+class Box(Penalty):
+    """0 where lower <= theta <= upper, infinity elsewhere: a constraint.
+
+    Args:
+        lower: a number, or one for each coefficient; -inf for none.
+        upper: likewise; inf for none.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> mg.Box(0.0, 1.0).prox(np.array([-2.0, 0.5, 3.0]), 1.0)
+        array([0. , 0.5, 1. ])
+    """
+
+    lower: Any
+    upper: Any
+
+    separable = True
+
+    def __init__(self, lower: Any = -np.inf, upper: Any = np.inf):
+        self.lower, self.upper = (
+            np.asarray(end, np.float64) for end in np.broadcast_arrays(lower, upper)
+        )
+        if self.lower.ndim > 1 or np.isnan(self.lower).any() or np.isnan(self.upper).any():
+            raise InputError("bounds are numbers, or one for each coefficient, (p,); not NaN")
+        if (self.lower > self.upper).any():
+            raise InputError("a lower bound is above its upper bound: no theta is between them")
+
+    def __repr__(self) -> str:
+        return f"Box({self.lower}, {self.upper})"
+
+    def value(self, theta: Array) -> Array:
+        low, high = self._ends(theta)
+        outside = ((theta < low) | (theta > high)).any(0)
+        return namespace(theta).where(outside, np.inf, 0.0)
+
+    def prox(self, theta: Array, t: Array | float) -> Array:
+        del t
+        return namespace(theta).clip(theta, *self._ends(theta))
+
+    def subgradient(self, theta: Array) -> Array:
+        return namespace(theta).zeros_like(theta)
+
+    def pieces(self, theta: np.ndarray) -> Pieces:
+        low, high = self._ends(theta)
+        return Pieces((theta > low) & (theta < high), *np.zeros((2, *theta.shape)))
+
+    def _ends(self, theta: Array) -> tuple[Array, Array]:
+        return columns(self.lower, theta), columns(self.upper, theta)
+
+    def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
+        if self.lower.ndim:
+            check_length("bounds of Box", len(self.lower), p)
+
+    def without(self, k: int, p: int) -> "Box":
+        low, high = np.full(p, self.lower), np.full(p, self.upper)
+        low[k], high[k] = -np.inf, np.inf
+        return Box(low, high)
+
+
+def NonNegative() -> Box:
+    """theta >= 0, coordinate by coordinate.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> mg.NonNegative().prox(np.array([-2.0, 0.5]), 1.0)
+        array([0. , 0.5])
+    """
+    return Box(0.0, np.inf)
