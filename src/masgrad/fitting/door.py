@@ -4,6 +4,7 @@ from typing import Any
 
 from masgrad.data.arrays import BLOCK
 from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting.nonsmooth import fit_nonsmooth
 from masgrad.fitting.options import options_of
 from masgrad.fitting.penalised import fit_penalised
 from masgrad.fitting.pipeline import fit_source
@@ -11,6 +12,7 @@ from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import ElasticNet
 from masgrad.precision import float64
 
@@ -20,7 +22,7 @@ def fit(
     model: Model,
     data: Any,
     passes: int | str = "auto",
-    penalty: ElasticNet | None = None,
+    penalty: Penalty | None = None,
     weights: Any = None,
     *,
     offset: Any = None,
@@ -91,9 +93,10 @@ def fit(
         model, data, formula, options.memory, options.block,
         weights=weights, offset=offset, exposure=exposure,
     )  # fmt: skip
-    if options.penalty is not None:
-        return fit_penalised(model, source, terms, options)
-    return fit_source(model, source, terms, options)
+    if options.penalty is None:
+        return fit_source(model, source, terms, options)
+    smooth = isinstance(options.penalty, ElasticNet) and options.penalty.smooth
+    return (fit_penalised if smooth else fit_nonsmooth)(model, source, terms, options)
 
 
 @float64

@@ -18,6 +18,7 @@ from masgrad.fitting.diagnose import Diagnostics
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.reads import Reads
+from masgrad.fitting.selection import PenaltyPath
 from masgrad.fitting.simultaneous import half_widths, reference
 from masgrad.fitting.table import summary
 from masgrad.inference.law import Law
@@ -61,6 +62,7 @@ class Result:
     notes: tuple[str, ...] = field(default=())
     diagnostics: Diagnostics = field(default=Diagnostics())
     penalized: np.ndarray | None = None
+    path: PenaltyPath | None = None
     shifted: bool = False
 
     @property

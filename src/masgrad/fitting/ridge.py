@@ -10,6 +10,7 @@ import numpy as np
 
 from masgrad.fitting.frame import Frame
 from masgrad.models.model import RowSums
+from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import ElasticNet
 
 
@@ -45,10 +46,11 @@ class Ridge:
         )
 
 
-def ridge_of(penalty: ElasticNet | None, frame: Frame) -> Ridge:
+def ridge_of(penalty: Penalty | None, frame: Frame) -> Ridge:
     """lam |theta|^2 / 2 in phi, without the coefficient of a constant column."""
     if penalty is None:
         return Ridge()
+    assert isinstance(penalty, ElasticNet) and penalty.smooth
     each = np.ones(len(frame.matrix))
     if frame.constant is not None:
         each[frame.constant] = 0.0

@@ -67,6 +67,10 @@ class Scaled(Penalty):
         """How lam is to be chosen; None where it is a number."""
         return self.lam if isinstance(self.lam, str) else None
 
+    def freedom(self, theta: np.ndarray) -> int:
+        """Degrees of freedom of an optimum: the coefficients that are not 0."""
+        return int(np.count_nonzero(theta))
+
     @abc.abstractmethod
     def largest(self, gradient: np.ndarray) -> float:
         """The lam from which on 0 is optimal, if the mean loss has this gradient there."""

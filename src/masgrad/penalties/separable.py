@@ -6,6 +6,7 @@ are free to move a parabola, on the others a kink or a wall. A quadratic loss is
 solving for the free ones (`minimise.py`).
 """
 
+import abc
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,21 @@ class Pieces(NamedTuple):
     curvature: np.ndarray
 
 
-class ElasticNet(Scaled):
+class Separable(Penalty):
+    """A sum over coordinates."""
+
+    separable = True
+
+    @abc.abstractmethod
+    def pieces(self, theta: np.ndarray) -> Pieces:
+        """h near theta, (p,)."""
+
+    @abc.abstractmethod
+    def only(self, index: np.ndarray) -> "Separable":
+        """The part of these coordinates."""
+
+
+class ElasticNet(Scaled, Separable):
     """lam sum_j w_j (ratio |theta_j| + (1 - ratio) theta_j^2 / 2).
 
     Args:
@@ -41,8 +56,6 @@ class ElasticNet(Scaled):
 
     weights: Any
     l1_ratio: Any
-
-    separable = True
 
     def __init__(self, lam: Any, l1_ratio: float = 0.5, weights: Any = None):
         ratio = as_number("l1_ratio", l1_ratio)
@@ -78,7 +91,6 @@ class ElasticNet(Scaled):
         return a * namespace(theta).sign(theta) + q * theta
 
     def pieces(self, theta: np.ndarray) -> Pieces:
-        """h near theta."""
         a, q = (np.broadcast_to(part, theta.shape) for part in self._parts(theta))
         return Pieces((theta != 0) | (a == 0), a * np.sign(theta), q)
 
@@ -96,7 +108,13 @@ class ElasticNet(Scaled):
     def without(self, k: int, p: int) -> "ElasticNet":
         w = np.ones(p) if self.weights is None else self.weights.copy()
         w[k] = 0.0
-        return ElasticNet(self.lam, float(self.l1_ratio), w)
+        return self._weighted(w)
+
+    def only(self, index: np.ndarray) -> "ElasticNet":
+        return self if self.weights is None else self._weighted(self.weights[index])
+
+    def _weighted(self, weights: np.ndarray) -> "ElasticNet":
+        return ElasticNet(self.lam, float(self.l1_ratio), weights)
 
 
 def L1(lam: Any, weights: Any = None) -> ElasticNet:
@@ -127,7 +145,7 @@ def L2(lam: float) -> ElasticNet:
     return ElasticNet(np.asarray(as_size("lam", lam)), 0.0)
 
 
-class Box(Penalty):
+class Box(Separable):
     """0 where lower <= theta <= upper, infinity elsewhere: a constraint.
 
     Args:
@@ -142,8 +160,6 @@ class Box(Penalty):
 
     lower: Any
     upper: Any
-
-    separable = True
 
     def __init__(self, lower: Any = -np.inf, upper: Any = np.inf):
         self.lower, self.upper = (
@@ -171,7 +187,8 @@ class Box(Penalty):
 
     def pieces(self, theta: np.ndarray) -> Pieces:
         low, high = self._ends(theta)
-        return Pieces((theta > low) & (theta < high), *np.zeros((2, *theta.shape)))
+        none = np.zeros_like(theta)
+        return Pieces((theta > low) & (theta < high), none, none)
 
     def _ends(self, theta: Array) -> tuple[Array, Array]:
         return columns(self.lower, theta), columns(self.upper, theta)
@@ -184,6 +201,9 @@ class Box(Penalty):
         low, high = np.full(p, self.lower), np.full(p, self.upper)
         low[k], high[k] = -np.inf, np.inf
         return Box(low, high)
+
+    def only(self, index: np.ndarray) -> "Box":
+        return Box(self.lower[index], self.upper[index]) if self.lower.ndim else self
 
 
 def NonNegative() -> Box:

@@ -128,6 +128,16 @@ class Nuclear(Scaled):
         W = (U * s[..., None, :]) @ Vh
         return namespace(theta).moveaxis(W.reshape(*theta.shape[1:], -1), -1, 0)
 
+    def rank(self, theta: np.ndarray) -> int:
+        """The rank of W, as far as thresholding left singular values above rounding."""
+        s = self._svd(theta)[1]
+        return int((s > 1e-9 * max(float(s.max()), 1e-300)).sum())
+
+    def freedom(self, theta: np.ndarray) -> int:
+        """r (rows + cols - r), the dimension of matrices of rank r."""
+        r = self.rank(theta)
+        return r * (sum(self.shape) - r)
+
     def largest(self, gradient: np.ndarray) -> float:
         return float(np.linalg.norm(gradient.reshape(self.shape), 2))
 
