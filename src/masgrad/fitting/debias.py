@@ -54,4 +54,5 @@ def _with_meat(problem: Problem, local: Quadratic, sample: Sample, watch: Watch)
     share = local.count / seen.count
     H = seen.hessian * share if observed else local.hessian
     expected = seen.information if problem.informed else None
-    return replace(local, meat=seen.meat * share, hessian=H, information=expected)
+    squares = seen.squares * share if is_quadratic(problem) else local.squares
+    return replace(local, meat=seen.meat * share, hessian=H, information=expected, squares=squares)

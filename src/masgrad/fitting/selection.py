@@ -11,6 +11,8 @@ in memory or, where they are too many, as local quadratic models of all rows at 
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +27,14 @@ from masgrad.models.family import Family
 from masgrad.penalties.penalty import Scaled
 from masgrad.types import Rows
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 COUNT, RATIO = 60, 1e-3
 """Points of a path, and its end as a share of its beginning."""
+
+ROUGH = 1e-3
+"""N times the fall of the objective at which a point of a path is near enough to be judged."""
 
 FOLDS = 5
 PATIENCE = 10
@@ -88,7 +96,7 @@ class InMemory(Part):
         return mass(self.rows)
 
     def optimum(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        return descend(self.problem, lens, self.rows, psi)[0]
+        return descend(self.problem, lens, self.rows, psi, ROUGH)[0]
 
     def risk(self, lens: Lens, psi: np.ndarray) -> float:
         return float(self.problem.losses(lens.phi(psi), self.rows).sum()) / self.count
@@ -139,6 +147,12 @@ class PenaltyPath:
     def lam(self) -> float:
         """The lam that was chosen."""
         return float(self.lams[self.chosen])
+
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """Coefficients and the criterion against lam; `path` saves it: .png, .pdf, .svg."""
+        from masgrad.fitting.path_picture import plot_path
+
+        return plot_path(self, path)
 
     def __repr__(self) -> str:
         said = f"{self.criterion} chose {self.lam:.4g}" if self.criterion else "no choice made"
