@@ -10,7 +10,7 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.estimate import Plan
 from masgrad.fitting.sources import as_bytes
 from masgrad.fitting.threads import cores
-from masgrad.penalties.separable import ElasticNet
+from masgrad.penalties.penalty import Penalty
 
 METHODS = ("sandwich", "chains")
 
@@ -29,7 +29,7 @@ class Options:
     block: int
     threads: int
     progress: bool | None
-    penalty: ElasticNet | None
+    penalty: Penalty | None
 
 
 def options_of(
@@ -45,7 +45,7 @@ def options_of(
     threads: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
-    penalty: ElasticNet | None = None,
+    penalty: Penalty | None = None,
 ) -> Options:
     """The keywords of `fit`, checked."""
     return Options(
@@ -85,7 +85,9 @@ def _whole(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def _penalty(penalty: Any) -> ElasticNet | None:
-    if penalty is None or isinstance(penalty, ElasticNet):
+def _penalty(penalty: Any) -> Penalty | None:
+    if penalty is None or isinstance(penalty, Penalty):
         return penalty
-    raise InputTypeError(f"penalty={penalty!r:.60}; a penalty is needed, such as mg.L2(0.1)")
+    raise InputTypeError(
+        f"penalty={penalty!r:.60}; a penalty is needed, such as mg.L1(0.1), mg.L2(0.1)"
+    )

@@ -88,7 +88,7 @@ def _estimate(
     done = estimate(problem, options.plan, sample, start, watch)
     check_minimum(problem, done.local)
     _check_mass(problem, done.local)
-    _check_responses(problem)
+    check_responses(problem)
     return sample, done
 
 
@@ -102,12 +102,17 @@ def _check_rows(problem: Problem, sample: Sample) -> None:
             f"{known + earlier} rows cannot estimate {p} parameters with intervals; more rows than "
             "parameters are needed"
         )
+    check_small(problem, sample)
+
+
+def check_small(problem: Problem, sample: Sample) -> None:
+    """Responses of a small table: admitted by the family, and with something to estimate."""
     if sample.whole and isinstance(problem.model, GLM):
         y, family = sample.rows[1], problem.model.family
         if not (y.min() >= family.lowest and y.max() <= family.highest):
             raise BadBlock(sample.rows)
         problem.span[:] = float(y.min()), float(y.max())
-        _check_responses(problem)
+        check_responses(problem)
 
 
 def _check_mass(problem: Problem, local: Quadratic) -> None:
@@ -118,7 +123,7 @@ def _check_mass(problem: Problem, local: Quadratic) -> None:
         )
 
 
-def _check_responses(problem: Problem) -> None:
+def check_responses(problem: Problem) -> None:
     """Responses that leave a family nothing to estimate."""
     if not isinstance(problem.model, GLM) or problem.prior is not None:
         return

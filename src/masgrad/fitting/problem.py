@@ -17,7 +17,7 @@ from masgrad.data.regression import clump, mass, weight_of, with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
-from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.quadratic import Quadratic, plus
 from masgrad.fitting.ridge import Ridge
 from masgrad.fitting.threads import half, in_order
 from masgrad.models.glm import GLM, information_sum, linear_sums
@@ -117,29 +117,40 @@ class Problem:
         X = rows[0]
         return self.frame.design(X) if self.frame.far else X @ self.frame.matrix
 
-    def quadratic(self, phi: np.ndarray, rows: Rows) -> Quadratic:
+    def quadratic(self, phi: np.ndarray, rows: Rows, meat: bool = True) -> Quadratic:
         """The local model of rows in memory."""
         at, total = self._argument(phi), None
         for block in blocks(rows):
-            sums = self._raw_sums(at, block, True, True)
+            sums = self._raw_sums(at, block, True, meat)
             total = sums if total is None else add(total, sums)
         assert total is not None
         return self._quadratic(phi, total, mass(rows), count_rows(rows))
 
-    def read(self, phi: np.ndarray, watch=None) -> Quadratic:
-        """The local model of all rows at phi; `watch` sees each block's count and gradient."""
+    def read(
+        self, phi: np.ndarray, watch=None, hessian: bool = True, meat: bool = True
+    ) -> Quadratic:
+        """The local model of all rows at phi; `watch` sees each block's count and gradient.
+
+        Of H and M those are summed that are asked for; the other is NaN.
+        """
+        parts = hessian, meat
         if isinstance(self.source, Arrays):
-            return self.read_slices(phi, self.source.starts, watch)
-        return self.read_blocks(phi, self.source.blocks(), watch, self.lanes(self.source.count))
+            return self.read_slices(phi, self.source.starts, watch, parts)
+        lanes = self.lanes(self.source.count)
+        return self.read_blocks(phi, self.source.blocks(), watch, lanes, parts=parts)
 
     def read_slices(
-        self, phi: np.ndarray, starts: Sequence[int] | np.ndarray, watch=None
+        self,
+        phi: np.ndarray,
+        starts: Sequence[int] | np.ndarray,
+        watch=None,
+        parts: tuple[bool, bool] = (True, True),
     ) -> Quadratic:
         """The local model of the blocks of an array that begin at these rows."""
         source = self.source
         assert isinstance(source, Arrays)
         lanes = self.lanes(len(starts) * source.block)
-        return self.read_blocks(phi, starts, watch, lanes, source.at)
+        return self.read_blocks(phi, starts, watch, lanes, source.at, parts)
 
     def every_row(self) -> Iterable[Rows] | None:
         """All rows again, block by block; None where they are gone."""
@@ -156,30 +167,32 @@ class Problem:
     def read_blocks(
         self,
         phi: np.ndarray,
-        parts: Iterable[Any],
+        pieces: Iterable[Any],
         watch=None,
         threads: int = 1,
         make: Callable[[Any], Rows] = lambda rows: rows,
+        parts: tuple[bool, bool] = (True, True),
     ) -> Quadratic:
         """The local model of these blocks at phi; on Ctrl-C, of those that were read.
 
         Args:
             phi: the point.
-            parts: blocks, or what `make` makes them of.
+            pieces: blocks, or what `make` makes them of.
             watch: sees each block's count and gradient.
             threads: that make blocks and sum over them.
-            make: a block of a part.
+            make: a block of a piece.
+            parts: whether H, and whether M, is summed.
         """
         at, total, constants = self._argument(phi), None, np.zeros(2)
         count, seen = 0.0, 0
 
-        def work(part: Any) -> tuple[int, float, RowSums, np.ndarray | float]:
-            rows = make(part)
+        def work(piece: Any) -> tuple[int, float, RowSums, np.ndarray | float]:
+            rows = make(piece)
             known = self.constants(rows) if self.tally else 0.0
-            return count_rows(rows), mass(rows), self._raw_sums(at, rows, True, True), known
+            return count_rows(rows), mass(rows), self._raw_sums(at, rows, *parts), known
 
         try:
-            for n, m, sums, known in in_order(work, parts, threads):
+            for n, m, sums, known in in_order(work, pieces, threads):
                 total = sums if total is None else add(total, sums)
                 count, seen, constants = count + m, seen + n, constants + known
                 if watch is not None:
@@ -264,16 +277,15 @@ class Problem:
 
 
 def add(a: RowSums, b: RowSums) -> RowSums:
-    """Sums over two blocks at one point, both with all parts."""
-    assert a.hessian is not None and a.meat is not None
+    """Sums over two blocks at one point, both with the same parts."""
     return RowSums(
         a.gradient + b.gradient,
-        a.hessian + b.hessian,
-        a.meat + b.meat,
+        plus(a.hessian, b.hessian),
+        plus(a.meat, b.meat),
         a.squares + b.squares,
         np.maximum(a.peak, b.peak),
         a.loss + b.loss,
-        None if a.information is None else a.information + b.information,
+        plus(a.information, b.information),
     )
 
 

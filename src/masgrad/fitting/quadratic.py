@@ -35,6 +35,8 @@ class NotConvex(InputError):
 class Quadratic:
     """Sums over rows that stand for `count` observations; gradient, squares, loss are at `point`.
 
+    A Hessian or a meat that was not summed is NaN.
+
     The constants are what y alone adds to the deviance and to the likelihood (see `Family`); the
     information is H's expectation, where non-robust errors of a link that is not canonical need it.
     """
@@ -54,7 +56,8 @@ class Quadratic:
     @classmethod
     def of(cls, count: float, point: np.ndarray, sums: RowSums, rows: int) -> "Quadratic":
         g, H, M, squares, peak, loss, expected = sums
-        assert H is not None and M is not None
+        none = np.full((len(g), len(g)), np.nan) if H is None or M is None else g
+        H, M = none if H is None else H, none if M is None else M
         return cls(count, point, g, H, M, squares, peak, loss, rows, information=expected)
 
     def at(self, point: np.ndarray) -> "Quadratic":
@@ -87,7 +90,7 @@ class Quadratic:
             self.loss + other.loss,
             self.rows + other.rows,
             self.constants + other.constants,
-            _plus(self.information, other.information),
+            plus(self.information, other.information),
         )
 
     def felt(self, step: np.ndarray, dispersed: bool) -> float:
@@ -167,5 +170,6 @@ class Quadratic:
         return self.solve(np.eye(len(self.point)))
 
 
-def _plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    """A sum of what both have."""
     return None if a is None or b is None else a + b

@@ -10,6 +10,7 @@ import numpy as np
 
 from masgrad.fitting.frame import Frame
 from masgrad.models.model import RowSums
+from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import ElasticNet
 
 
@@ -45,11 +46,12 @@ class Ridge:
         )
 
 
-def ridge_of(penalty: ElasticNet | None, frame: Frame) -> Ridge:
+def ridge_of(penalty: Penalty | None, frame: Frame) -> Ridge:
     """lam |theta|^2 / 2 in phi, without the coefficient of a constant column."""
     if penalty is None:
         return Ridge()
-    each = np.ones(len(frame.matrix))
+    assert isinstance(penalty, ElasticNet) and penalty.smooth
+    each = np.ones(len(frame.matrix)) if penalty.weights is None else penalty.weights.copy()
     if frame.constant is not None:
         each[frame.constant] = 0.0
     return Ridge(penalty.lam * frame.matrix.T @ (each[:, None] * frame.matrix))

@@ -6,13 +6,22 @@ are free to move a parabola, on the others a kink or a wall. A quadratic loss is
 solving for the free ones (`minimise.py`).
 """
 
+import abc
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from masgrad.data.arrays import as_number, as_size
 from masgrad.errors import InputError
-from masgrad.penalties.penalty import Penalty, Scaled, as_lam, as_weights, check_length, columns
+from masgrad.penalties.penalty import (
+    Penalty,
+    Scaled,
+    as_weights,
+    check_length,
+    columns,
+    traced,
+)
 from masgrad.types import Array, namespace
 
 
@@ -24,7 +33,23 @@ class Pieces(NamedTuple):
     curvature: np.ndarray
 
 
-class ElasticNet(Scaled):
+class Separable(Penalty):
+    """A sum over coordinates."""
+
+    separable = True
+
+    @abc.abstractmethod
+    def pieces(self, theta: np.ndarray) -> Pieces:
+        """h near theta, (p,)."""
+
+    @abc.abstractmethod
+    def only(self, index: np.ndarray) -> "Separable":
+        """The part of these coordinates."""
+
+
+@traced
+@dataclass(frozen=True, eq=False, repr=False)
+class ElasticNet(Scaled, Separable):
     """lam sum_j w_j (ratio |theta_j| + (1 - ratio) theta_j^2 / 2).
 
     Args:
@@ -39,16 +64,16 @@ class ElasticNet(Scaled):
         (2.75, array([ 1.        , -0.33333333]))
     """
 
-    weights: Any
-    l1_ratio: Any
+    l1_ratio: Any = 0.5
+    weights: Any = None
 
-    separable = True
-
-    def __init__(self, lam: Any, l1_ratio: float = 0.5, weights: Any = None):
-        ratio = as_number("l1_ratio", l1_ratio)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ratio = as_number("l1_ratio", self.l1_ratio)
         if not 0 <= ratio <= 1:
             raise InputError(f"l1_ratio={ratio:g}; a number from 0 (squares) to 1 (L1) is needed")
-        self.lam, self.l1_ratio, self.weights = as_lam(lam), np.asarray(ratio), as_weights(weights)
+        object.__setattr__(self, "l1_ratio", np.asarray(ratio))
+        object.__setattr__(self, "weights", as_weights(self.weights))
 
     def __repr__(self) -> str:
         name = {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
@@ -57,7 +82,7 @@ class ElasticNet(Scaled):
     @property
     def smooth(self) -> bool:
         """Whether it is squares alone, which need no proximal map."""
-        return bool(self.l1_ratio == 0)
+        return bool(self.l1_ratio == 0) and self.criterion is None
 
     def _parts(self, theta: Array) -> tuple[Array, Array]:
         """The sizes of |theta_j| and of theta_j^2 / 2."""
@@ -78,7 +103,6 @@ class ElasticNet(Scaled):
         return a * namespace(theta).sign(theta) + q * theta
 
     def pieces(self, theta: np.ndarray) -> Pieces:
-        """h near theta."""
         a, q = (np.broadcast_to(part, theta.shape) for part in self._parts(theta))
         return Pieces((theta != 0) | (a == 0), a * np.sign(theta), q)
 
@@ -96,7 +120,10 @@ class ElasticNet(Scaled):
     def without(self, k: int, p: int) -> "ElasticNet":
         w = np.ones(p) if self.weights is None else self.weights.copy()
         w[k] = 0.0
-        return ElasticNet(self.lam, float(self.l1_ratio), w)
+        return replace(self, weights=w)
+
+    def only(self, index: np.ndarray) -> "ElasticNet":
+        return self if self.weights is None else replace(self, weights=self.weights[index])
 
 
 def L1(lam: Any, weights: Any = None) -> ElasticNet:
@@ -127,7 +154,9 @@ def L2(lam: float) -> ElasticNet:
     return ElasticNet(np.asarray(as_size("lam", lam)), 0.0)
 
 
-class Box(Penalty):
+@traced
+@dataclass(frozen=True, eq=False, repr=False)
+class Box(Separable):
     """0 where lower <= theta <= upper, infinity elsewhere: a constraint.
 
     Args:
@@ -140,15 +169,13 @@ class Box(Penalty):
         array([0. , 0.5, 1. ])
     """
 
-    lower: Any
-    upper: Any
+    lower: Any = -np.inf
+    upper: Any = np.inf
 
-    separable = True
-
-    def __init__(self, lower: Any = -np.inf, upper: Any = np.inf):
-        self.lower, self.upper = (
-            np.asarray(end, np.float64) for end in np.broadcast_arrays(lower, upper)
-        )
+    def __post_init__(self) -> None:
+        lower, upper = np.broadcast_arrays(self.lower, self.upper)
+        object.__setattr__(self, "lower", np.asarray(lower, np.float64))
+        object.__setattr__(self, "upper", np.asarray(upper, np.float64))
         if self.lower.ndim > 1 or np.isnan(self.lower).any() or np.isnan(self.upper).any():
             raise InputError("bounds are numbers, or one for each coefficient, (p,); not NaN")
         if (self.lower > self.upper).any():
@@ -171,7 +198,8 @@ class Box(Penalty):
 
     def pieces(self, theta: np.ndarray) -> Pieces:
         low, high = self._ends(theta)
-        return Pieces((theta > low) & (theta < high), *np.zeros((2, *theta.shape)))
+        none = np.zeros_like(theta)
+        return Pieces((theta > low) & (theta < high), none, none)
 
     def _ends(self, theta: Array) -> tuple[Array, Array]:
         return columns(self.lower, theta), columns(self.upper, theta)
@@ -184,6 +212,9 @@ class Box(Penalty):
         low, high = np.full(p, self.lower), np.full(p, self.upper)
         low[k], high[k] = -np.inf, np.inf
         return Box(low, high)
+
+    def only(self, index: np.ndarray) -> "Box":
+        return Box(self.lower[index], self.upper[index]) if self.lower.ndim else self
 
 
 def NonNegative() -> Box:

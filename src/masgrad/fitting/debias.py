@@ -1,0 +1,58 @@
+"""One step without the penalty: estimates that it does not bias, with the sandwich.
+
+    theta = w - H(w)^-1 b(w),        cov = H^-1 M H^-1 N / (N - p)
+
+For least squares the step ends at the least-squares estimate, whatever the penalty, and M is taken
+there: these are its intervals with HC1. For other losses H and M are those at w. Going on to the
+optimum without the penalty would be worse: at p / N = 0.1 its logistic intervals cover 88 % of the
+coefficients that are not 0, those of one step 94 % (benchmarks/penalties.md).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.errors import IdentificationError
+from masgrad.fitting.closing import close
+from masgrad.fitting.correcting import Corrected
+from masgrad.fitting.estimate import Sample
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.proximal import Optimum, is_quadratic
+from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.scoring import scoring
+from masgrad.fitting.watch import Watch
+
+
+def debias(problem: Problem, found: Optimum, sample: Sample, watch: Watch) -> Corrected:
+    """The step from a penalised optimum, and the local model at its end."""
+    local, squared = found.local, is_quadratic(problem)
+    if local.count <= len(local.point):
+        raise IdentificationError(f"{local.count:g} rows for {len(local.point)} coefficients")
+    if not squared:
+        local = _with_meat(problem, local, sample, watch)
+    step = local.newton()
+    there = local.at(local.point + step)
+    if squared:
+        there = _with_meat(problem, there, sample, watch)
+    elif problem.linear and not problem.stop.is_set():
+        there = close(problem, there, watch)
+    reads = found.reads + (0 if sample.whole else 1 + (not squared))
+    left = float(np.sqrt(2 * found.fall / len(step)))
+    return Corrected(there, reads, there.errors(step), left)
+
+
+def _with_meat(problem: Problem, local: Quadratic, sample: Sample, watch: Watch) -> Quadratic:
+    """The local model with M at its point: one more read, or after Ctrl-C what kept rows say.
+
+    Where steps were made by the expected curvature the observed one is read with it.
+    """
+    observed = scoring(problem) is not problem
+    if sample.whole or problem.stop.is_set():
+        seen = problem.quadratic(local.point, sample.rows)
+    else:
+        seen = problem.read(local.point, watch, hessian=observed)
+    share = local.count / seen.count
+    H = seen.hessian * share if observed else local.hessian
+    expected = seen.information if problem.informed else None
+    squares = seen.squares * share if is_quadratic(problem) else local.squares
+    return replace(local, meat=seen.meat * share, hessian=H, information=expected, squares=squares)
