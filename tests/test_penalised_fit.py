@@ -283,7 +283,7 @@ def test_a_path_has_the_optima_of_its_lams(rng):
         np.testing.assert_allclose(coefs, alone, atol=1e-9)
     assert not path.coefs[0, 1:].any() and path.coefs[1, 1:].any()
     top = np.abs((X - X.mean(0)).T @ (y - y.mean())).max() / len(y)
-    assert path.lams[0] == pytest.approx(top, rel=1e-9)
+    assert path.lams[0] == pytest.approx(top, rel=1e-8)
     np.testing.assert_array_equal(path.df, (path.coefs != 0).sum(1))
 
 
