@@ -361,6 +361,18 @@ def test_no_interval_for_collinear_columns(rng):
     assert np.isinf(r.bse).all() and r.penalized_params[[2, 12]].sum() > 0.5
 
 
+@pytest.mark.parametrize("penalty", [None, mg.L1(0.1)], ids=str)
+def test_a_column_of_zeros_among_others_is_empty_and_not_collinear(penalty):
+    """Rounding in the others' part of a null direction is no reason to call it collinear."""
+    rng = np.random.default_rng(0)  # with which that part was not exactly 0
+    X = np.column_stack([np.ones(300), rng.normal(size=(300, 5))])
+    y = X @ [0.2, 1.0, 0.0, 0.0, -0.5, 0.0] + rng.normal(size=300)
+    X[:, 2] = 0.0
+    with pytest.warns(IdentificationWarning, match="0 in every row"):
+        r = mg.fit(mg.Linear(), (X, y), penalty=penalty)
+    assert np.isnan(r.params[2]) and np.isfinite(np.delete(r.bse, 2)).all()
+
+
 # What a result can do, and what is refused.
 
 
