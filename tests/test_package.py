@@ -80,6 +80,15 @@ def test_the_glm_pages_examples_run(capsys):
     assert np.abs(scope["r"].params - [1.0, 0.5, 0.0, 0.0, -1.0]).max() < 0.3
 
 
+def test_the_penalty_pages_examples_run(capsys):
+    scope: dict = {}
+    run_blocks((ROOT / "docs/penalties.md").read_text(), scope)
+    r = scope["r"]
+    assert (r.penalized_params[1:3] != 0).all() and (r.penalized_params == 0).sum() > 5
+    assert (scope["chain"].final == 0).mean() > 0.1
+    assert "cv chose" in capsys.readouterr().out
+
+
 def test_the_theory_pages_examples_run(capsys):
     scope: dict = {}
     run_blocks((ROOT / "docs/theory.md").read_text(), scope)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 NAMED = 10
 """Coefficients with a name beside their line: the largest at the end of the path."""
+APART = 0.045
+"""Distance between two names, as a share of the range."""
 
 
 def plot_path(path: "PenaltyPath", file: str | Path | None = None) -> Figure:
@@ -38,18 +40,29 @@ def plot_path(path: "PenaltyPath", file: str | Path | None = None) -> Figure:
 
 
 def _coefficients(ax: Axes, path: "PenaltyPath") -> None:
-    """A line for each coefficient that varies on the path; a constant's is left out."""
-    varies = [j for j in range(path.coefs.shape[1]) if path.coefs[0, j] == 0]
-    ax.plot(path.lams, path.coefs[:, varies], color=BLUE, lw=1.2, alpha=0.7)
-    end = np.abs(path.coefs[-1, varies])
-    for j in np.array(varies)[np.argsort(end)[::-1][:NAMED]]:
+    """A line for each coefficient that is 0 at first; a constant's is left out."""
+    lines = np.flatnonzero(path.coefs[0] == 0)
+    ax.plot(path.lams, path.coefs[:, lines], color=BLUE, lw=1.2, alpha=0.7)
+    end = np.abs(path.coefs[-1, lines])
+    named = lines[np.argsort(end)[::-1][: min(NAMED, np.count_nonzero(end))]]
+    named = named[np.argsort(path.coefs[-1, named])]
+    for j, height in zip(
+        named, _apart(path.coefs[-1, named], APART * np.ptp(path.coefs[:, lines])), strict=True
+    ):
         name = path.names[j] if path.names else f"theta[{j}]"
-        at = (path.lams[-1], path.coefs[-1, j])
         ax.annotate(
-            name, at, (4, 0), textcoords="offset points", va="center", fontsize="small",
-            parse_math=False,
+            name, (path.lams[-1], height), (4, 0), textcoords="offset points", va="center",
+            fontsize="small", parse_math=False,
         )  # fmt: skip
     ax.set_ylabel("penalised coefficient")
+
+
+def _apart(heights: np.ndarray, least: float) -> list[float]:
+    """Rising heights, moved up where two would overlap."""
+    out: list[float] = []
+    for height in heights:
+        out.append(max(float(height), out[-1] + least) if out else float(height))
+    return out
 
 
 def _criterion(ax: Axes, path: "PenaltyPath") -> None:

@@ -30,8 +30,8 @@ from masgrad.types import Rows
 SETTLED = 1e-12
 """Fall of N times the objective at which rows in memory are done: about half a squared s.e."""
 
-NEAR = 1e-4
-"""The same for reads: the step that is still made squares what is left."""
+NEAR = 25.0
+"""The same for reads, in squares of the tolerance; the step that is still made leaves less."""
 
 STEPS = 100
 
@@ -69,7 +69,7 @@ def optimum(problem: Problem, lens: Lens, sample: Sample, plan: Plan, watch: Wat
     psi, fall = descend(problem, lens, sample.rows, psi)
     if sample.whole:
         return Optimum(psi, _kept(problem, lens.phi(psi), sample, watch), 1, fall)
-    return over_reads(problem, lens, psi, plan.most, watch)
+    return over_reads(problem, lens, psi, plan, watch)
 
 
 def _least_squares(problem: Problem, lens: Lens, sample: Sample, watch: Watch) -> Optimum:
@@ -134,9 +134,10 @@ def _shortened(
     return None
 
 
-def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, most: int, watch: Watch) -> Optimum:
+def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, plan: Plan, watch: Watch) -> Optimum:
     """Proximal Newton steps, one for each read of all rows; a step that went too far is halved."""
     work, before, last, known = scoring(problem), psi, np.inf, np.zeros(2)
+    most, near = plan.most, NEAR * plan.tolerance**2
     for reads in range(1, most + 1):
         watch.restart()
         local = work.read(lens.phi(psi), watch, meat=False)
@@ -148,7 +149,7 @@ def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, most: int, watch: 
             psi = (before + psi) / 2
             continue
         new, fall = newton(lens, local, psi)
-        if local.count * fall <= NEAR or reads == most or problem.stop.is_set():
+        if local.count * fall <= near or reads == most or problem.stop.is_set():
             return Optimum(new, local.at(lens.phi(new)), reads, local.count * fall)
         before, last, psi = psi, value, new
     raise AssertionError("the last read returns")

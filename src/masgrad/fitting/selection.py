@@ -36,6 +36,9 @@ COUNT, RATIO = 60, 1e-3
 ROUGH = 1e-3
 """N times the fall of the objective at which a point of a path is near enough to be judged."""
 
+ROUNDING = 1e-9
+"""By which a path begins above the largest lam, so that everything is 0 there exactly."""
+
 FOLDS = 5
 PATIENCE = 10
 """Points after which a criterion that only rises ends a path."""
@@ -201,7 +204,7 @@ def beginning_of(lens: Lens, part: Part) -> tuple[np.ndarray, float]:
     """The optimum of what is not penalised, and the lam down to which it stays optimal."""
     assert isinstance(lens.penalty, Scaled)
     psi = part.optimum(lens.with_lam(EVERYTHING), np.zeros(len(lens.unit)))
-    top = lens.penalty.largest(part.gradient(lens, psi))
+    top = lens.penalty.largest(part.gradient(lens, psi)) * (1 + ROUNDING)
     if not np.isfinite(top):
         raise InputError(
             f"{lens.penalty!r} leaves no coefficient at 0, however large lam is, so that its path "

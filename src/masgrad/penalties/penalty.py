@@ -49,7 +49,10 @@ def traced(cls: P) -> P:
 
 
 class Penalty(abc.ABC):
-    """A convex function h of theta; the penalised objective is mean loss + h."""
+    """A convex function h of theta; the penalised objective is mean loss + h.
+
+    Paper: non-smooth decomposition - L = g + h, g the mean loss and h this
+    """
 
     separable: ClassVar[bool] = False
     """Whether h is a sum over coordinates."""
