@@ -151,32 +151,12 @@ def fit(
     reads = int(passes) if passes.lstrip("-").isdigit() else passes
     columns = {"link": link, "weights": weights, "offset": offset, "exposure": exposure}
     given = {name: value for name, value in columns.items() if value is not None}
-    given |= _penalty(l1, l2)
     done = fit_files(
-        data or [], formula, family, save, level, quiet,
+        data or [], formula, family, save, level, quiet, l1, l2,
         passes=reads, cov_type=cov_type, method=method, memory=memory, seed=seed, **given,
     )  # fmt: skip
     if not done:
         raise typer.Exit(INTERRUPTED)
-
-
-def _penalty(l1: str | None, l2: float | None) -> dict:
-    """The penalty of two options, if any."""
-    if l1 is None and l2 is None:
-        return {}
-    from masgrad.penalties.separable import L1, L2, ElasticNet
-
-    try:
-        lam = None if l1 is None else float(l1)
-    except ValueError:
-        if l2 is not None:
-            raise typer.BadParameter(f"--l2 goes with a number for --l1, not {l1!r}") from None
-        return {"penalty": L1(l1)}
-    if l2 is None:
-        return {"penalty": L1(lam)}
-    if lam is None:
-        return {"penalty": L2(l2)}
-    return {"penalty": ElasticNet(lam + l2, lam / (lam + l2) if lam + l2 else 1.0)}
 
 
 @app.command(

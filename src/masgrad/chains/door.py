@@ -14,20 +14,16 @@ from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, StepSizeWarning
 from masgrad.kernels.adjustment import (
     BatchRoot,
-    FirstRoot,
-    GivenRoot,
     Identity,
     InverseHistory,
-    PopulationRoot,
     RunningRoot,
 )
+from masgrad.kernels.fixed import FirstRoot
 from masgrad.kernels.gradient import Gaussian
 from masgrad.kernels.kernel import Kernel
-from masgrad.kernels.landscape import landscape
 from masgrad.kernels.stability import linearise, minimise
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
-from masgrad.penalties.fits import check_fits
 from masgrad.types import Array, Rows
 
 STABILITY_DIM = 500
@@ -77,22 +73,6 @@ def check_objects(kernel: Any, model: Any) -> None:
     if not (hasattr(kernel, "init") and hasattr(kernel, "step")):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
     check_model(model)
-
-
-def check_smooth(kernel: Any) -> None:
-    """Laws linearise an update, which a proximal map does not allow at its kinks."""
-    if isinstance(kernel, Kernel) and kernel.prox.penalty is not None:
-        raise InputError(
-            f"a kernel with the penalty {kernel.prox.penalty} has kinks, where its update has no "
-            "derivative: no law or bound is known; run its chains, or take the kernel without it"
-        )
-
-
-def check_penalty(kernel: Any, model: Model, p: int) -> None:
-    """A penalty that fits the model's parameters."""
-    penalty = getattr(getattr(kernel, "prox", None), "penalty", None)
-    if penalty is not None:
-        check_fits(penalty, model, p)
 
 
 def check_model(model: Any) -> None:
@@ -240,26 +220,6 @@ def check_drawable(kernel: Any, data: Any, n: int | None) -> None:
         raise InputError(
             "LeastSquaresMoments hold no rows to draw batches from; use batch_size=None, or "
             "mg.diffusion(kernel), or give the rows"
-        )
-
-
-def check_metric(kernel: Any, model: Model, theta: np.ndarray, data: Any) -> None:
-    """A penalised kernel's V is a metric: it must not be singular where chains begin."""
-    if not isinstance(kernel, Kernel) or kernel.prox.penalty is None:
-        return
-    adjustment = kernel.adjustment
-    if isinstance(adjustment, GivenRoot):
-        p = len(adjustment.root.matrix())
-        if p != len(theta):
-            raise InputError(f"covariance has shape ({p}, {p}), and theta {len(theta)} parameters")
-    if not isinstance(adjustment, PopulationRoot | FirstRoot):
-        return
-    singular = make_root(adjustment.kind, landscape(model, data)(theta[:, 0], ("cov",)).cov,
-                         float(adjustment.ridge)).floored  # fmt: skip
-    if singular:
-        raise InputError(
-            f"V is singular at theta0: the gradients do not vary in {singular} of {len(theta)} "
-            "directions, and |x|_V is no metric; give a ridge > 0, or drop redundant columns"
         )
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from masgrad.chains.groups import group_size, threads
 from masgrad.errors import InputError
-from masgrad.kernels.adjustment import FirstRoot, InverseHistory, RootAdjustment, RunningRoot
+from masgrad.kernels.adjustment import InverseHistory, RootAdjustment, RunningRoot
+from masgrad.kernels.fixed import FirstRoot
 from masgrad.kernels.kernel import Kernel
 
 STEP_BYTES = 6 * 2**30

@@ -13,6 +13,7 @@ import numpy as np
 from masgrad.chains import door
 from masgrad.chains.footprint import check_footprint
 from masgrad.chains.groups import Groups
+from masgrad.chains.penalised import check_metric, check_penalty
 from masgrad.chains.progress import Progress
 from masgrad.chains.record import Paths, Recorder, Summaries
 from masgrad.chains.trace import Summary, Trace
@@ -94,7 +95,7 @@ def run(
     theta = door.starts(model, theta0, rows, chains)
     has_rows = not isinstance(data, Simulator | LeastSquaresMoments)
     known = door.known_rows(data, rows)
-    door.check_penalty(kernel, model, len(theta))
+    check_penalty(kernel, model, len(theta))
     batch_size = door.check_batch(kernel, batch_size, len(theta), known, replace)
     door.check_drawable(kernel, data, batch_size)
     door.check_loss(model, theta, rows)
@@ -102,7 +103,7 @@ def run(
     if population:
         door.check_simulated_covariance(data, theta)
     check_footprint(kernel, batch_size, len(theta), chains)
-    door.check_metric(kernel, model, theta, rows if has_rows else data)
+    check_metric(kernel, model, theta, rows if has_rows else data)
     if known is not None:
         door.warn_unstable(kernel, model, rows if has_rows else data)
     note = kernel.note(batch_size, len(theta)) if isinstance(kernel, Kernel) else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from masgrad.errors import InterruptedWarning, MasgradWarning
+from masgrad.errors import InputError, InterruptedWarning, MasgradWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.door import glm
 from masgrad.fitting.facts import number
@@ -15,6 +15,8 @@ from masgrad.fitting.replacing import replaced
 from masgrad.fitting.result import Result
 from masgrad.fitting.storage import load
 from masgrad.fitting.writing import write_predictions
+from masgrad.penalties.penalty import Penalty
+from masgrad.penalties.separable import L1, L2, ElasticNet
 
 
 def fit_files(
@@ -24,6 +26,8 @@ def fit_files(
     save: Path | None,
     level: float = 0.95,
     quiet: bool = False,
+    l1: str | None = None,
+    l2: float | None = None,
     **options,
 ) -> bool:
     """Fit, print the summary, save it if asked; without data, the bundled example.
@@ -36,7 +40,7 @@ def fit_files(
         _tell("No data given: doctor's visits in the RAND Health Insurance Experiment.", quiet)
         data, formula, family = [str(RANDHIE)], formula or RANDHIE_FORMULA, family or "poisson"
     with _plain_warnings() as given:
-        options["progress"] = False if quiet else None
+        options |= {"progress": False if quiet else None, "penalty": _penalty(l1, l2)}
         result = glm(formula or "", list(data), family or "gaussian", **options)
     print(result.summary(1 - level))
     if result.penalized is not None:
@@ -45,6 +49,21 @@ def fit_files(
         result.save(save)
         _tell(f"saved: {save}", quiet)
     return not any(issubclass(category, InterruptedWarning) for category in given)
+
+
+def _penalty(l1: str | None, l2: float | None) -> Penalty | None:
+    """That of --l1 and --l2; both together are an elastic net."""
+    if l1 is None:
+        return None if l2 is None else L2(l2)
+    try:
+        lam: float | str = float(l1)
+    except ValueError:
+        lam = l1
+    if l2 is None:
+        return L1(lam)
+    if isinstance(lam, str):
+        raise InputError(f"--l2 goes with a number for --l1, not {l1!r}")
+    return ElasticNet(lam + l2, lam / (lam + l2) if lam + l2 else 1.0)
 
 
 def _shrunk(result: Result) -> str:

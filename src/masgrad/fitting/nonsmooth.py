@@ -10,18 +10,15 @@ is no such step, and no interval: `params` are the penalised ones and their erro
 
 import time
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 from masgrad.chains.progress import Progress
 from masgrad.data.formulas import Terms
-from masgrad.data.regression import offset_of
 from masgrad.data.source import Source
-from masgrad.errors import IdentificationError, IdentificationWarning, InputError, say
-from masgrad.fitting.assemble import assemble, kind
+from masgrad.errors import IdentificationError, InputError
+from masgrad.fitting.assemble import assemble
 from masgrad.fitting.debias import debias
-from masgrad.fitting.diagnose import Diagnostic, Diagnostics
 from masgrad.fitting.estimate import Sample, take_sample
 from masgrad.fitting.examine import explain
 from masgrad.fitting.folds import split
@@ -32,10 +29,10 @@ from masgrad.fitting.pipeline import KEEP, check_options, check_responses, check
 from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.proximal import Optimum, optimum
 from masgrad.fitting.quadratic import NotConvex
-from masgrad.fitting.reads import Reads
 from masgrad.fitting.result import Result
 from masgrad.fitting.selection import COUNT, PenaltyPath, check_criterion, walk
 from masgrad.fitting.separation import separating
+from masgrad.fitting.shrunken import choice, point_only, said
 from masgrad.fitting.threads import own_cores
 from masgrad.fitting.watch import Watch
 from masgrad.models.mixture import GaussianMixture
@@ -43,9 +40,7 @@ from masgrad.models.model import Model
 from masgrad.models.network import ReluNetwork
 from masgrad.penalties.fits import check_fits
 from masgrad.penalties.penalty import Scaled
-from masgrad.types import Rows
 
-NO_TARGET = "none: theta* is not identified"
 SEARCHED = 100
 """Coefficients up to which separated responses are looked for wherever they could be."""
 
@@ -64,15 +59,15 @@ def fit_nonsmooth(model: Model, source: Source, terms: Terms | None, options: Op
             lens, path = _chosen(problem, lens, sample, options, watch)
             found = optimum(problem, lens, sample, options.plan, watch)
             check_responses(problem)
-            notes = [_said(problem, lens, found, sample.rows), *_choice(path)]
             result = _inference(problem, terms, options, sample, found, watch, began)
         except BadBlock as bad:
             raise explain(problem, bad.rows, watch.rows) from None
         except NotConvex as error:
             raise InputError(f"{error}: the penalised fit needs a convex loss") from None
     theta = lens.theta(found.psi)
+    notes = [said(lens, found, result is not None), *choice(problem, path)]
     if result is None:
-        result = _point(problem, terms, options, sample, found, watch, began, theta)
+        result = point_only(problem, terms, sample, found, watch, began, theta)
     return replace(result, penalized=theta, path=path, notes=(*notes, *result.notes))
 
 
@@ -184,68 +179,3 @@ def _separated(problem: Problem, phi: np.ndarray, sample: Sample) -> bool:
         "No intervals: the responses are separated, and without the penalty there is no estimate."
     )
     return True
-
-
-def _point(
-    problem: Problem, terms: Terms | None, options: Options, sample: Sample, found: Optimum,
-    watch: Watch, began: float, theta: np.ndarray,
-) -> Result:  # fmt: skip
-    """The penalised estimate alone: every error is infinite."""
-    local, p = found.local, len(theta)
-    say(
-        IdentificationWarning,
-        f"{problem.notes[-1]} params are penalized_params, and their standard errors inf",
-    )
-    how = Reads(
-        found.reads, watch.rows / (time.perf_counter() - began), 0.0,
-        float(np.sqrt(2 * found.fall / p)), np.inf,
-    )  # fmt: skip
-    said = "the data alone do not determine every coefficient: there are no intervals."
-    return Result(
-        model=problem.model,
-        theta=theta,
-        cov=np.zeros((p, p)),
-        nobs=local.rows,
-        names=problem.source.names,
-        cov_type="none",
-        how=how,
-        frame=problem.frame,
-        local=replace(local, meat=np.zeros((p, p)), constants=np.full(2, np.nan)),
-        free=np.eye(p),
-        loose=np.ones(p, bool),
-        terms=terms,
-        kind=kind(problem.model),
-        target=NO_TARGET,
-        notes=tuple(problem.notes),
-        diagnostics=Diagnostics((Diagnostic("separation", False, said),)),
-        shifted=offset_of(sample.rows) is not None,
-    )
-
-
-def _said(problem: Problem, lens: Lens, found: Optimum, rows: Rows) -> str:
-    """What the penalty left, for the summary."""
-    penalty, psi = lens.penalty, found.psi
-    said = f"Penalty {penalty!r}: {np.count_nonzero(lens.theta(psi))} of {len(psi)} coefficients "
-    said += "are not 0 in result.penalized_params; estimates and intervals are without it."
-    if isinstance(penalty, Scaled) and not np.delete(psi, _free(lens)).any():
-        top = _top(lens, found)
-        said += f" lam is at or above lam_max = {top:.4g}, from which on all penalised ones are 0."
-    return said
-
-
-def _free(lens: Lens) -> list[int]:
-    return [] if lens.frame.constant is None else [lens.frame.constant]
-
-
-def _top(lens: Lens, found: Optimum) -> float:
-    """The smallest lam at which everything that is penalised is 0."""
-    penalty = cast(Scaled, lens.penalty)
-    return penalty.largest(found.local.gradient * lens.unit / found.local.count)
-
-
-def _choice(path: PenaltyPath | None) -> list[str]:
-    """How lam was chosen, and what that does to the intervals."""
-    if path is None:
-        return []
-    how = {"cv": "5-fold cross-validation"}.get(path.criterion, path.criterion.upper())
-    return [f"lam = {path.lam:.4g} was chosen by {how} from {len(path.lams)} (result.path)."]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masgrad.data.regression import mass
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InterruptedWarning, say
 from masgrad.fitting.lens import Lens
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.proximal import descend, newton
@@ -181,23 +181,33 @@ def walk(
     lams = np.geomspace(top, last, count) if top > 0 else np.array([last])
     starts = [psi] * (1 + len(split.folds))
     found: list[tuple] = []
-    for lam in lams:
-        here = lens.with_lam(lam)
-        starts[0] = split.whole.optimum(here, starts[0])
-        out = []
-        for f, (fitted, left) in enumerate(split.folds, 1):
-            starts[f] = fitted.optimum(here, starts[f])
-            out.append(left.risk(here, starts[f]))
-        risk, df = split.whole.risk(here, starts[0]), freedom(here, starts[0])
-        value, error = judge(criterion, family, split, risk, df, out)
-        found.append((starts[0], risk, df, value, error))
-        tell()
-        if end is None and _risen([row[3] for row in found]):
-            break
+    try:
+        for lam in lams:
+            found.append(_point(lens.with_lam(lam), split, criterion, family, starts))
+            tell()
+            if end is None and _risen([row[3] for row in found]):
+                break
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        say(InterruptedWarning, f"the path was stopped after {len(found)} of {count} points")
     psis, risks, dfs, values, errors = (np.array(column) for column in zip(*found, strict=True))
     coefs = np.array([lens.theta(psi) for psi in psis])
     path = PenaltyPath(lams[: len(found)], coefs, risks, dfs, criterion, values, errors)
     return path, psis
+
+
+def _point(
+    lens: Lens, split: Split, criterion: str, family: Family | None, starts: list[np.ndarray]
+) -> tuple[np.ndarray, float, int, float, float]:
+    """One lam: psi, risk and df of all rows, the criterion and its error; starts move along."""
+    starts[0] = split.whole.optimum(lens, starts[0])
+    out = []
+    for f, (fitted, left) in enumerate(split.folds, 1):
+        starts[f] = fitted.optimum(lens, starts[f])
+        out.append(left.risk(lens, starts[f]))
+    risk, df = split.whole.risk(lens, starts[0]), freedom(lens, starts[0])
+    return (starts[0], risk, df, *judge(criterion, family, split, risk, df, out))
 
 
 def beginning_of(lens: Lens, part: Part) -> tuple[np.ndarray, float]:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from masgrad.chains import door
+from masgrad.chains.penalised import check_smooth
 from masgrad.chains.progress import Progress
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments
@@ -104,7 +105,7 @@ def _start(model: Model, data, theta0: Array, kernel: Kernel, steps: int) -> np.
     door.check_objects(kernel, model)
     if not isinstance(kernel, Kernel):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
-    door.check_smooth(kernel)
+    check_smooth(kernel)
     _check_differentiable(kernel)
     if steps:
         door.check_schedule(kernel, steps)

@@ -12,7 +12,8 @@ import warnings
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from masgrad.chains.door import check_count, check_model, check_smooth, sample_rows
+from masgrad.chains.door import check_count, check_model, sample_rows
+from masgrad.chains.penalised import check_smooth
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator

@@ -4,28 +4,26 @@
     PopulationRoot    A = V^-1 = Sigma^-1/2              MasGrad
     BatchRoot         the same with V from this batch    MasGrad's plug-in
     RunningRoot       the same with V from past batches
-    FirstRoot         the same with V from all rows, at the first step's theta for ever
-    GivenRoot         the same with a V that is known beforehand
     InverseFisher     A = (E g g')^-1                    natural gradient
     InverseHistory    A = (sum of past g g')^-1/2        AdaGrad
 
 An adjustment is stateful: `init(theta)` makes its memory, `update` sees the step's point and drawn
 gradient and returns the adjusted gradient, the new memory, and the root that it used.
-`matrix(moments)` is A at known moments, for laws and stability on the host.
+`matrix(moments)` is A at known moments, for laws and stability on the host. `fixed.py` has those
+whose V never changes.
 """
 
 import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from masgrad.covariance.choose import factor_root, make_root, wants_factor
 from masgrad.covariance.eigen import spectrum
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import FLOOR, DiagonalRoot, MatrixRoot, Root, SymmetricRoot
+from masgrad.covariance.root import FLOOR, DiagonalRoot, Root, SymmetricRoot
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
@@ -202,69 +200,6 @@ class RunningRoot(RootAdjustment):
 
     def matrix(self, moments: Moments) -> np.ndarray:
         return PopulationRoot(kind=self.kind, ridge=self.ridge).matrix(moments)
-
-
-class FirstRoot(RootAdjustment):
-    """A = V(theta_0)^-1 with V from all rows where a chain begins, and the same at every step.
-
-    Paper: Proposition Moment-adjusted proximal - the case of a V that does not depend on theta
-    """
-
-    needs_population = False
-    needs_first = True
-
-    def init(self, theta: Vectors) -> Any:
-        p, K = theta.shape
-        unit = jnp.broadcast_to(jnp.eye(p)[:, :, None], (p, p, K))
-        return _held(self.kind, unit, self.ridge), jnp.asarray(0)
-
-    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
-        V, t = memory
-
-        def first() -> Root:
-            return _held(self.kind, point.field.moments(point.theta).cov, self.ridge)
-
-        V = jax.lax.cond(t == 0, first, lambda: V)
-        return Adjusted(V.solve(drawn.mean), (V, t + 1), V)
-
-    def matrix(self, moments: Moments) -> np.ndarray:
-        raise InputError(
-            "covariance='fixed' takes V where a chain begins, which a law at other moments does "
-            "not know; give the covariance itself: covariance=mg.moments(...).cov"
-        )
-
-
-def _held(kind: RootKind, cov: Array, ridge: Array) -> Root:
-    """A root that is used many times: V and its inverse as matrices."""
-    V = make_root(kind, cov, ridge)
-    return V if isinstance(V, DiagonalRoot) else MatrixRoot.of(V)
-
-
-class GivenRoot(Adjustment):
-    """A = V^-1 with V the root of a covariance that was given, shared by all chains."""
-
-    root: Root
-    said: str = eqx.field(static=True)
-
-    needs_population = False
-
-    @classmethod
-    def of(cls, kind: RootKind, cov: np.ndarray, ridge: float) -> "GivenRoot":
-        return cls(_held(kind, cov, np.asarray(ridge)), f"V V' = a given covariance + {ridge:g} I")
-
-    @property
-    def spectral(self) -> bool:
-        return False
-
-    def note(self, n: int | None, p: int) -> str:
-        del n, p
-        return self.said
-
-    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
-        return Adjusted(self.root.solve(drawn.mean), memory, self.root)
-
-    def matrix(self, moments: Moments) -> np.ndarray:
-        return self.root.solve(np.eye(len(moments.mean)))
 
 
 class InverseFisher(Adjustment):

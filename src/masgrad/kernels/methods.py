@@ -15,14 +15,13 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.adjustment import (
     Adjustment,
     BatchRoot,
-    FirstRoot,
-    GivenRoot,
     Identity,
     InverseFisher,
     InverseHistory,
     PopulationRoot,
     RunningRoot,
 )
+from masgrad.kernels.fixed import FirstRoot, GivenRoot
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.prox import Explicit, Implicit
 from masgrad.penalties.metric import ACCURACY

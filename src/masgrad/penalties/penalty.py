@@ -69,6 +69,10 @@ class Penalty(abc.ABC):
     def subgradient(self, theta: Array) -> Array:
         """An element of the subdifferential of h at theta."""
 
+    def left(self, theta: np.ndarray) -> str:
+        """What it left of an estimate, in words."""
+        return f"{np.count_nonzero(theta)} of {len(theta)} coefficients that are not 0"
+
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
         """Refuse a theta of p numbers that this penalty does not fit; `shape` is a matrix's."""
         del p, shape

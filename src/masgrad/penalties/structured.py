@@ -142,6 +142,9 @@ class Nuclear(Scaled):
         s = self._svd(theta)[1]
         return int((s > 1e-9 * max(float(s.max()), 1e-300)).sum())
 
+    def left(self, theta: np.ndarray) -> str:
+        return f"rank {self.rank(theta)} as a matrix of {self.shape[0]} x {self.shape[1]}"
+
     def freedom(self, theta: np.ndarray) -> int:
         """r (rows + cols - r), the dimension of matrices of rank r."""
         r = self.rank(theta)

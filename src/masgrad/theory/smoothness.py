@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from masgrad.chains import door
+from masgrad.chains.penalised import check_smooth
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
@@ -147,7 +148,7 @@ def memoryless_field(
     door.check_objects(kernel, model)
     rows = door.sample_rows(model, data)
     p = model.dim(rows)
-    door.check_smooth(kernel)
+    check_smooth(kernel)
     if not isinstance(kernel, Kernel) or kernel.adjustment.batch_part(2, p) is not None:
         raise InputError("A must be a function of theta: use covariance='population', or mg.sgd")
     if state_size(kernel, p) != p:

@@ -1,0 +1,83 @@
+"""What a result says of its penalty, and what it is where there is no interval after it."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.data.formulas import Terms
+from masgrad.data.regression import offset_of
+from masgrad.errors import IdentificationWarning, say
+from masgrad.fitting.assemble import kind
+from masgrad.fitting.diagnose import Diagnostic, Diagnostics
+from masgrad.fitting.estimate import Sample
+from masgrad.fitting.lens import Lens
+from masgrad.fitting.problem import Problem
+from masgrad.fitting.proximal import Optimum, is_quadratic
+from masgrad.fitting.reads import Reads
+from masgrad.fitting.result import Result
+from masgrad.fitting.selection import PenaltyPath
+from masgrad.fitting.watch import Watch
+from masgrad.penalties.penalty import Scaled
+
+NO_TARGET = "none"
+
+
+def point_only(
+    problem: Problem, terms: Terms | None, sample: Sample, found: Optimum, watch: Watch,
+    began: float, theta: np.ndarray,
+) -> Result:  # fmt: skip
+    """The penalised estimate alone: every error is infinite."""
+    local, p = found.local, len(theta)
+    say(
+        IdentificationWarning,
+        f"{problem.notes[-1]} params are penalized_params, and their standard errors inf",
+    )
+    how = Reads(
+        found.reads, watch.rows / (time.perf_counter() - began), 0.0,
+        float(np.sqrt(2 * found.fall / p)), np.inf,
+    )  # fmt: skip
+    said = "the data alone do not determine every coefficient: there are no intervals."
+    return Result(
+        model=problem.model,
+        theta=theta,
+        cov=np.zeros((p, p)),
+        nobs=local.rows,
+        names=problem.source.names,
+        cov_type="none",
+        how=how,
+        frame=problem.frame,
+        local=replace(local, meat=np.zeros((p, p)), constants=np.full(2, np.nan)),
+        free=np.eye(p),
+        loose=np.ones(p, bool),
+        terms=terms,
+        kind=kind(problem.model),
+        target=NO_TARGET,
+        notes=tuple(problem.notes),
+        diagnostics=Diagnostics((Diagnostic("separation", False, said),)),
+        shifted=offset_of(sample.rows) is not None,
+    )
+
+
+def said(lens: Lens, found: Optimum, inferred: bool) -> str:
+    """What the penalty left, for the summary."""
+    penalty, psi = lens.penalty, found.psi
+    words = f"Penalty {penalty!r}: result.penalized_params have {penalty.left(lens.theta(psi))}."
+    if inferred:
+        words += " Estimates and intervals are without it."
+    penalised = np.delete(psi, [] if lens.frame.constant is None else [lens.frame.constant])
+    if isinstance(penalty, Scaled) and not penalised.any():
+        top = penalty.largest(found.local.gradient * lens.unit / found.local.count)
+        words += f" lam is at or above lam_max = {top:.4g}, from which on all penalised ones are 0."
+    return words
+
+
+def choice(problem: Problem, path: PenaltyPath | None) -> list[str]:
+    """How lam was chosen, and what that does to the intervals."""
+    if path is None:
+        return []
+    how = {"cv": "5-fold cross-validation"}.get(path.criterion, path.criterion.upper())
+    words = f"lam = {path.lam:.4g} was chosen by {how} from {len(path.lams)} (result.path); "
+    if is_quadratic(problem):
+        return [f"{words}intervals do not depend on it."]
+    return [f"{words}intervals take it as given, which matters little if lam is small."]
