@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import as_number, as_size
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.penalties.penalty import Penalty, Scaled, as_lam, as_weights, check_length, columns
 from masgrad.types import Array, namespace
 
@@ -162,13 +162,16 @@ class Box(Separable):
     upper: Any
 
     def __init__(self, lower: Any = -np.inf, upper: Any = np.inf):
-        self.lower, self.upper = (
-            np.asarray(end, np.float64) for end in np.broadcast_arrays(lower, upper)
-        )
-        if self.lower.ndim > 1 or np.isnan(self.lower).any() or np.isnan(self.upper).any():
-            raise InputError("bounds are numbers, or one for each coefficient, (p,); not NaN")
+        ends = _bound("lower", lower), _bound("upper", upper)
+        if ends[0].ndim and ends[1].ndim and len(ends[0]) != len(ends[1]):
+            raise InputError(
+                f"{len(ends[0])} lower and {len(ends[1])} upper bounds; as many of each are needed"
+            )
+        self.lower, self.upper = (end.copy() for end in np.broadcast_arrays(*ends))
         if (self.lower > self.upper).any():
             raise InputError("a lower bound is above its upper bound: no theta is between them")
+        if (self.lower == np.inf).any() or (self.upper == -np.inf).any():
+            raise InputError("a lower bound of inf or an upper one of -inf leaves no theta")
 
     def __repr__(self) -> str:
         return f"Box({self.lower}, {self.upper})"
@@ -204,6 +207,19 @@ class Box(Separable):
 
     def only(self, index: np.ndarray) -> "Box":
         return Box(self.lower[index], self.upper[index]) if self.lower.ndim else self
+
+
+def _bound(name: str, end: Any) -> np.ndarray:
+    """A number, or one for each coefficient."""
+    try:
+        array = np.asarray(end, np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"{name}={end!r:.60}; bounds are numbers, or one for each coefficient, (p,)"
+        ) from None
+    if array.ndim > 1 or np.isnan(array).any():
+        raise InputError("bounds are numbers, or one for each coefficient, (p,); not NaN")
+    return array
 
 
 def NonNegative() -> Box:

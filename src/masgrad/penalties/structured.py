@@ -48,7 +48,11 @@ class GroupLasso(Scaled):
         self.lam, self.member = as_lam(lam), (labels == known[:, None]).astype(float)
         given = as_weights(weights)
         self.weights = np.sqrt(self.member.sum(1)) if given is None else given
-        check_length("weights of GroupLasso", len(self.weights), len(known))
+        if len(self.weights) != len(known):
+            raise InputError(
+                f"weights of GroupLasso has length {len(self.weights)}, and {len(known)} groups "
+                "need one number each"
+            )
 
     def value(self, theta: Array) -> Array:
         w = self.weights if theta.ndim == 1 else self.weights[:, None]
