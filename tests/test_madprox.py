@@ -175,15 +175,18 @@ def test_an_inner_problem_that_is_not_solved_is_said_aloud(problem, monkeypatch)
     [
         (lambda: mg.madprox(0.1, 0.1), TypeError, "a penalty is needed"),
         (lambda: mg.madprox(0.1, mg.L1), TypeError, "a penalty is needed"),
+        (lambda: mg.madprox(0.1, mg.L1("cv")), ValueError, r"mg.fit; .* such as L1\(0.1\)"),
         (lambda: mg.fista(0.1, mg.Nuclear("bic", (2, 2))), ValueError, "mg.fit"),
         (lambda: mg.madprox(0.0, mg.L1(0.1)), ValueError, "finite number > 0"),
         (lambda: mg.madprox(0.1, mg.L1(0.1), accuracy=0.0), ValueError, "positive number"),
+        (lambda: mg.madprox(0.1, mg.L1(0.1), "all"), ValueError, "'identity'"),
         (lambda: mg.madprox(0.1, mg.L1(0.1), object()), TypeError, "matrix .p, p. is needed"),
         (lambda: mg.madprox(0.1, mg.L1(0.1), np.ones(4)), ValueError, "p, p. is needed"),
         (lambda: mg.madprox(0.1, mg.L1(0.1), -GIVEN), ValueError, "not positive semidefinite"),
         (lambda: mg.madprox(0.1, mg.L1(0.1), np.ones((4, 4))), ValueError, "ridge > 0"),
         (lambda: kernel("batch", root="rank_one", ridge=0.1), ValueError, "'symmetric' or"),
         (lambda: kernel("batch", root="low_rank", ridge=0.1), ValueError, "'symmetric' or"),
+        (lambda: mg.subgradient(0.1, mg.NonNegative()), ValueError, "mg.madprox"),
         (lambda: mg.diffusion(kernel("batch")), ValueError, "self-normalised"),
         (lambda: mg.diffusion(mg.fista(0.1, mg.L1(0.1))), TypeError, "kernel"),
     ],
@@ -205,6 +208,7 @@ def test_penalties_that_do_not_fit_the_model_are_refused(problem, rng):
             (mg.Nuclear(0.1, (2, 2)), problem, r"mg.TraceRegression\(2, 2\)"),
             (mg.Nuclear(0.1, (3, 2)), trace, "give them the same shape"),
             (mg.Nuclear(0.1, (2, 2)), trace, "2 x 2 must be 6"),
+            (mg.L1(0.1, np.ones(3)), problem, "weights of L1 has length 3, and theta 4"),
             (mg.GroupLasso(0.1, [0, 1]), problem, "length 2, and theta 4"),
         ):
             with pytest.raises(ValueError, match=needed):

@@ -79,12 +79,17 @@ class Scaled(Penalty):
         if isinstance(self.lam, str):
             raise InputError(
                 f"lam={self.lam!r} is chosen by mg.fit; give a number here, such as "
-                f"{type(self).__name__}(0.1)"
+                f"{self.name}(0.1)"
             )
 
     def __repr__(self) -> str:
         lam = repr(self.lam) if isinstance(self.lam, str) else f"{float(self.lam):.4g}"
-        return f"{type(self).__name__}({lam})"
+        return f"{self.name}({lam})"
+
+    @property
+    def name(self) -> str:
+        """What it was made with."""
+        return type(self).__name__
 
 
 def as_lam(lam: Any) -> Any:

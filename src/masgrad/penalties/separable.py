@@ -63,9 +63,9 @@ class ElasticNet(Scaled, Separable):
             raise InputError(f"l1_ratio={ratio:g}; a number from 0 (squares) to 1 (L1) is needed")
         self.lam, self.l1_ratio, self.weights = as_lam(lam), np.asarray(ratio), as_weights(weights)
 
-    def __repr__(self) -> str:
-        name = {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
-        return super().__repr__().replace("ElasticNet", name)
+    @property
+    def name(self) -> str:
+        return {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
 
     @property
     def smooth(self) -> bool:
@@ -103,7 +103,7 @@ class ElasticNet(Scaled, Separable):
 
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
         if self.weights is not None:
-            check_length(f"weights of {type(self).__name__}", len(self.weights), p)
+            check_length(f"weights of {self.name}", len(self.weights), p)
 
     def without(self, k: int, p: int) -> "ElasticNet":
         w = np.ones(p) if self.weights is None else self.weights.copy()
