@@ -134,6 +134,26 @@ def test_results_from_arrays_and_losses_say_what_they_need(table, masgrad):
     assert code == 1 and "loaded without its loss" in err
 
 
+def test_penalties_on_the_command_line(table, masgrad):
+    """--l1 alone, chosen, with --l2; what is left of the coefficients is listed."""
+    code, out, _ = masgrad(*FIT, "--l1", "0.05", "--save", "r.json")
+    r = mg.glm("y ~ a + b", table, "binomial", penalty=mg.L1(0.05))
+    assert code == 0 and "Penalty L1(0.05)" in out and "With the penalty" in out
+    np.testing.assert_allclose(mg.load("r.json").penalized_params, r.penalized_params)
+    _, out, _ = masgrad(*FIT, "--l1", "bic")
+    assert "was chosen by BIC" in out
+    masgrad(*FIT, "--l1", "0.02", "--l2", "0.06", "--save", "net.json")
+    net = mg.glm("y ~ a + b", table, "binomial", penalty=mg.ElasticNet(0.08, 0.25))
+    np.testing.assert_allclose(mg.load("net.json").penalized_params, net.penalized_params)
+    masgrad(*FIT, "--l2", "0.1", "--save", "ridge.json")
+    ridge = mg.glm("y ~ a + b", table, "binomial", penalty=mg.L2(0.1))
+    np.testing.assert_allclose(mg.load("ridge.json").penalized_params, ridge.penalized_params)
+    for args, words in ((("--l1", "-1"), "lam=-1"), (("--l1", "x"), "'cv'")):
+        code, _, err = masgrad(*FIT, *args)
+        assert code == 1 and words in err and "Traceback" not in err
+    assert masgrad(*FIT, "--l1", "cv", "--l2", "1")[0] == 2
+
+
 def test_columns_are_passed_on_where_given(table, masgrad, monkeypatch):
     r, seen = mg.glm("y ~ a", table), {}
     monkeypatch.setattr(

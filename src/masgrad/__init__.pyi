@@ -17,7 +17,9 @@ from masgrad.data.simulate import Simulator as Simulator
 from masgrad.data.source import Stream as Stream
 from masgrad.fitting.door import fit as fit
 from masgrad.fitting.door import glm as glm
+from masgrad.fitting.door import penalty_path as penalty_path
 from masgrad.fitting.result import Result as Result
+from masgrad.fitting.selection import PenaltyPath as PenaltyPath
 from masgrad.fitting.storage import load as load
 from masgrad.inference.iterate import iterate_law as iterate_law
 from masgrad.inference.law import Law as Law

@@ -16,7 +16,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-EXPERIMENTS = ("linear", "logistic", "mixture", "network", "all")
+EXPERIMENTS = ("linear", "logistic", "mixture", "network", "proximal", "all")
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 STUDIES = ("rotation", "rates", "laws")
@@ -74,8 +74,6 @@ def paper(
     ] = 0,
 ) -> None:
     """Rerun an experiment of the paper: a figure, every number, and each claim with a verdict."""
-    if experiment == "proximal":
-        raise typer.BadParameter("'proximal' needs MadProx, the proximal kernel, which is to come")
     if experiment not in EXPERIMENTS + STUDIES:
         known = ", ".join(EXPERIMENTS + STUDIES)
         raise typer.BadParameter(f"{experiment!r} is not an experiment; there are {known}")
@@ -125,6 +123,16 @@ def fit(
     passes: Annotated[
         str, typer.Option(help="auto, converge, or the most reads of the data; 1 reads once.")
     ] = "auto",
+    l1: Annotated[
+        str | None,
+        typer.Option(
+            help="Penalty lam |theta|_1: a number, or cv, bic, aic to choose it. Estimates and "
+            "intervals are without it; the penalised ones are listed below them."
+        ),
+    ] = None,
+    l2: Annotated[
+        float | None, typer.Option(help="Penalty lam |theta|^2 / 2; with --l1 an elastic net.")
+    ] = None,
     cov_type: Annotated[str, typer.Option(help="robust, HC1, HC3 or nonrobust.")] = "robust",
     method: Annotated[str, typer.Option(help="sandwich or chains.")] = "sandwich",
     memory: Annotated[str, typer.Option(help="What reading may take.")] = "512MB",
@@ -143,12 +151,32 @@ def fit(
     reads = int(passes) if passes.lstrip("-").isdigit() else passes
     columns = {"link": link, "weights": weights, "offset": offset, "exposure": exposure}
     given = {name: value for name, value in columns.items() if value is not None}
+    given |= _penalty(l1, l2)
     done = fit_files(
         data or [], formula, family, save, level, quiet,
         passes=reads, cov_type=cov_type, method=method, memory=memory, seed=seed, **given,
     )  # fmt: skip
     if not done:
         raise typer.Exit(INTERRUPTED)
+
+
+def _penalty(l1: str | None, l2: float | None) -> dict:
+    """The penalty of two options, if any."""
+    if l1 is None and l2 is None:
+        return {}
+    from masgrad.penalties.separable import L1, L2, ElasticNet
+
+    try:
+        lam = None if l1 is None else float(l1)
+    except ValueError:
+        if l2 is not None:
+            raise typer.BadParameter(f"--l2 goes with a number for --l1, not {l1!r}") from None
+        return {"penalty": L1(l1)}
+    if l2 is None:
+        return {"penalty": L1(lam)}
+    if lam is None:
+        return {"penalty": L2(l2)}
+    return {"penalty": ElasticNet(lam + l2, lam / (lam + l2) if lam + l2 else 1.0)}
 
 
 @app.command(

@@ -9,8 +9,10 @@ from pathlib import Path
 from masgrad.errors import InterruptedWarning, MasgradWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.door import glm
+from masgrad.fitting.facts import number
 from masgrad.fitting.markup import page
 from masgrad.fitting.replacing import replaced
+from masgrad.fitting.result import Result
 from masgrad.fitting.storage import load
 from masgrad.fitting.writing import write_predictions
 
@@ -37,10 +39,20 @@ def fit_files(
         options["progress"] = False if quiet else None
         result = glm(formula or "", list(data), family or "gaussian", **options)
     print(result.summary(1 - level))
+    if result.penalized is not None:
+        print(_shrunk(result))
     if save is not None:
         result.save(save)
         _tell(f"saved: {save}", quiet)
     return not any(issubclass(category, InterruptedWarning) for category in given)
+
+
+def _shrunk(result: Result) -> str:
+    """The penalised coefficients that are not 0, a line each."""
+    kept = [(n, w) for n, w in zip(result.labels, result.penalized, strict=True) if w != 0]  # type: ignore
+    width = max((len(n) for n, _ in kept), default=0)
+    lines = [f"  {name:<{width}}  {number(w):>11}" for name, w in kept]
+    return "\n".join(["With the penalty (the others are 0):", *lines])
 
 
 def show_result(path: Path, level: float, html: Path | None, plot: Path | None) -> None:

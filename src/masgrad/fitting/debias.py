@@ -47,11 +47,14 @@ def _with_meat(problem: Problem, local: Quadratic, sample: Sample, watch: Watch)
     Where steps were made by the expected curvature the observed one is read with it.
     """
     observed = scoring(problem) is not problem
-    if sample.whole or problem.stop.is_set():
+    if problem.stop.is_set():
         seen = problem.quadratic(local.point, sample.rows)
     else:
-        seen = problem.read(local.point, watch, hessian=observed)
+        watch.restart()  # its gradients are to be those of one point
+        problem.tally = False
+        seen = problem.read(local.point, watch, hessian=observed or problem.informed)
     share = local.count / seen.count
     H = seen.hessian * share if observed else local.hessian
     expected = seen.information if problem.informed else None
-    return replace(local, meat=seen.meat * share, hessian=H, information=expected)
+    squares = seen.squares * share if is_quadratic(problem) else local.squares
+    return replace(local, meat=seen.meat * share, hessian=H, information=expected, squares=squares)

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from masgrad.chains.door import check_count
 from masgrad.data.arrays import BLOCK
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.nonsmooth import fit_nonsmooth
+from masgrad.fitting.nonsmooth import fit_nonsmooth, penalty_path_of
 from masgrad.fitting.options import options_of
 from masgrad.fitting.penalised import fit_penalised
 from masgrad.fitting.pipeline import fit_source
 from masgrad.fitting.result import Result
+from masgrad.fitting.selection import COUNT, PenaltyPath
 from masgrad.fitting.sources import as_source
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -51,7 +53,9 @@ def fit(
             these rows, mostly twice; "converge" until it is within 1e-6; a number is the most
             reads that may be made, and 1 is an estimate from a single read. HC3 and chains read
             the rows once more beyond that number, and a penalty is a second fit.
-        penalty: such as `L2(0.1)`: the estimate with it is `result.penalized_params`.
+        penalty: such as `L1(0.1)` or `L2(0.1)`: the estimate with it is
+            `result.penalized_params`; `params` and intervals are without it. `L1("cv")` chooses
+            lam by cross-validation, "bic" and "aic" by a criterion (`result.path`).
         weights: frequencies, (N,), or the name of a column: 2 is a row twice, 0 no row at all.
             Of files it is a name; blocks of a stream are (X, y, weights, offset), either None.
         offset: a known part of the linear predictor, (N,), or the name of a column.
@@ -78,9 +82,7 @@ def fit(
         (array([0.2, 0.4]), array([[0.16, 0.25],
                [0.38, 0.46]]))
     """
-    if not isinstance(model, Model):
-        hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
-        raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")
+    check_model(model)
     if exposure is not None and isinstance(model, GLM) and model.family.link != "log":
         raise InputError(
             f"exposure is for the log link, and this is the {model.family.link} link; give offset="
@@ -97,6 +99,56 @@ def fit(
         return fit_source(model, source, terms, options)
     smooth = isinstance(options.penalty, ElasticNet) and options.penalty.smooth
     return (fit_penalised if smooth else fit_nonsmooth)(model, source, terms, options)
+
+
+@float64
+def penalty_path(
+    model: Model,
+    data: Any,
+    penalty: Penalty,
+    weights: Any = None,
+    *,
+    count: int = COUNT,
+    offset: Any = None,
+    exposure: Any = None,
+    formula: str | None = None,
+    memory: str | int = "512MB",
+    block_size: int = BLOCK,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> PenaltyPath:
+    """Penalised estimates from the largest lam, at which all are 0, down to the penalty's own.
+
+    Args:
+        model: the loss.
+        data: what `fit` takes, but for iterators.
+        penalty: with a number, where the path ends; with "cv", "bic" or "aic" it ends once the
+            criterion has risen for a while, and `lam` is the one chosen.
+        weights: as in `fit`; so are offset, exposure, formula and the others.
+        count: points of the path, a constant factor apart.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 5))
+        >>> y = X @ [2.0, 1.0, 0.0, 0.0, 0.0] + rng.normal(size=500)
+        >>> path = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.2), count=4)
+        >>> path.lams.round(2), path.df
+        (array([2.03, 0.94, 0.43, 0.2 ]), array([0, 2, 2, 2]))
+    """
+    check_model(model)
+    options = options_of(
+        memory=memory, block_size=block_size, threads=threads, seed=seed, progress=progress,
+        penalty=penalty,
+    )  # fmt: skip
+    if options.penalty is None:
+        raise InputTypeError("penalty=None; a penalty is needed, such as mg.L1('cv')")
+    source, _ = as_source(
+        model, data, formula, options.memory, options.block,
+        weights=weights, offset=offset, exposure=exposure,
+    )  # fmt: skip
+    return penalty_path_of(model, source, options, check_count("count", count, 2))
 
 
 @float64
@@ -134,3 +186,9 @@ def _model(family: Any, link: str | None) -> GLM:
     if callable(family):
         raise InputTypeError(f"family={family!r:.60}; a name is needed, or mg.Tweedie(1.5)")
     return GLM(family, link)
+
+
+def check_model(model: Any) -> None:
+    if not isinstance(model, Model):
+        hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
+        raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")

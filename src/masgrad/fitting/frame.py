@@ -59,13 +59,24 @@ class Frame:
 
     def sums(self, s: RowSums) -> RowSums:
         """Sums of raw rows, in phi."""
-        J = self.matrix
-        H = None if s.hessian is None else J.T @ s.hessian @ J
-        M = None if s.meat is None else J.T @ s.meat @ J
+        H = None if s.hessian is None else self._turned(s.hessian)
+        M = None if s.meat is None else self._turned(s.meat)
         # A centred column is at most as large as the raw one and its shift together.
         peak = np.abs(s.peak) / np.abs(self.scale) * np.where(self.centre == 0, 1.0, 2.0)
-        expected = None if s.information is None else J.T @ s.information @ J
-        return RowSums(s.gradient @ J, H, M, s.squares, peak, s.loss, expected)
+        expected = None if s.information is None else self._turned(s.information)
+        return RowSums(s.gradient @ self.matrix, H, M, s.squares, peak, s.loss, expected)
+
+    def _turned(self, H: np.ndarray) -> np.ndarray:
+        """J'H J. J is a diagonal d, and against a constant column k a row r beside it."""
+        if self.far:
+            return self.matrix.T @ H @ self.matrix
+        d, k = np.diag(self.matrix), self.constant
+        scaled = H * np.outer(d, d)
+        if k is None:
+            return scaled
+        r = self.matrix[k] - d * (np.arange(len(d)) == k)
+        cross = np.outer(d * H[k], r)
+        return scaled + cross + cross.T + H[k, k] * np.outer(r, r)
 
     def design(self, X: np.ndarray) -> np.ndarray:
         """X J, without forming the large numbers that would cancel."""

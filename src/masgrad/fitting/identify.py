@@ -81,8 +81,9 @@ def _empty_columns(problem: Problem, S: np.ndarray) -> np.ndarray:
                 f"column {_label(problem, j)} is constant, as column "
                 f"{_label(problem, frame.constant)} is; drop one of them"
             )
-    null = moment.null[:, np.abs(moment.null[~empty]).max(0) > 0] if (~empty).any() else []
-    for direction in np.transpose(null):
+    null, full = moment.null, ~empty
+    beyond = np.abs(null[full]).max(0, initial=0.0) > 1e-8 * np.abs(null).max(0, initial=0.0)
+    for direction in null[:, beyond].T:
         together = touched(frame, direction[:, None])
         names = [_label(problem, j) for j in np.flatnonzero(together)]
         raise IdentificationError(

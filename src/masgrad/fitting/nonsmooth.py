@@ -28,7 +28,7 @@ from masgrad.fitting.folds import split
 from masgrad.fitting.frame import identity
 from masgrad.fitting.lens import Lens, penalised_frame
 from masgrad.fitting.options import Options
-from masgrad.fitting.pipeline import KEEP, check_options, check_responses
+from masgrad.fitting.pipeline import KEEP, check_options, check_responses, check_small
 from masgrad.fitting.problem import BadBlock, Problem
 from masgrad.fitting.proximal import Optimum, optimum
 from masgrad.fitting.quadratic import NotConvex
@@ -121,21 +121,11 @@ def prepare(problem: Problem, options: Options) -> tuple[Sample, Lens]:
     problem.kept, problem.whole = sample.rows, sample.whole
     assert options.penalty is not None
     check_fits(options.penalty, problem.model, problem.model.dim(sample.rows))
-    if sample.whole and problem.linear:
-        _check_finite(problem, sample.rows)
+    check_small(problem, sample)
+    if problem.linear and not np.isfinite(sample.rows[0]).all():
+        raise BadBlock(sample.rows)
     problem.frame = penalised_frame(problem.model, sample.rows, options.penalty)
     return sample, Lens.of(problem, options.penalty)
-
-
-def _check_finite(problem: Problem, rows: Rows) -> None:
-    """Rows whose values make sums, before anything is scaled by them."""
-    if not (np.isfinite(rows[0]).all() and np.isfinite(rows[1]).all()):
-        raise BadBlock(rows)
-    family = problem.family
-    assert family is not None
-    y = rows[1]
-    if not (y.min() >= family.lowest and y.max() <= family.highest):
-        raise BadBlock(rows)
 
 
 def _chosen(

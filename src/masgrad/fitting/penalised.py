@@ -27,6 +27,7 @@ PENALISED = "the penalised optimum"
 def fit_penalised(model: Model, source: Source, terms: Terms | None, options: Options) -> Result:
     """The penalised estimate, and intervals without it where the data allow them."""
     _check(model, source, options)
+    assert options.penalty is not None
     shrunk = fit_source(model, source, terms, options)
     plain = _without(model, source, terms, options, shrunk.theta)
     if plain is None:

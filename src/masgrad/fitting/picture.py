@@ -17,8 +17,8 @@ from masgrad.errors import InputError
 if TYPE_CHECKING:
     from masgrad.fitting.result import Result
 
-BLUE, GREY = "#0072B2", "#777777"
-"""MasGrad's colour in `masgrad.plots`, which colour-blind readers can tell from the others."""
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+"""MasGrad's and SGD's colours in `masgrad.plots`, which colour-blind readers can tell apart."""
 DWARFS = 5.0
 """An intercept this many times as far from 0 as all else is left out, with a note."""
 MOST = 100
@@ -39,12 +39,13 @@ def plot(result: "Result", path: str | Path | None = None, alpha: float = 0.05) 
     panels = np.atleast_1d(figure.subplots(len(heights), height_ratios=heights))
     _coefficients(panels[0], result, ends, shown, names)
     said = f"{100 * (1 - alpha):.4g} % intervals for {result.target}"
-    panels[0].set_xlabel(f"coefficient, {said}{note}")
+    penalised = "" if result.penalized is None else "\ndiamonds: with the penalty"
+    panels[0].set_xlabel(f"coefficient, {said}{penalised}{note}")
     figure.suptitle(f"{result.kind}, {result.nobs:,} rows", fontsize="medium")
     if result.how.path:
         _path(panels[1], result.how.path)
     if path is not None:
-        _save(figure, Path(path))
+        save_figure(figure, Path(path))
     return figure
 
 
@@ -79,6 +80,8 @@ def _coefficients(
         if np.isfinite(ends[j]).all():
             ax.plot(ends[j], [at, at], color=BLUE, lw=2.2, alpha=0.55, solid_capstyle="butt")
             ax.plot(result.theta[j], at, "o", color=BLUE, ms=4.5)
+            if result.penalized is not None:
+                ax.plot(result.penalized[j], at, "D", color=ORANGE, ms=4.0, mfc="none")
         else:
             ax.annotate(
                 "not identified", (0.5, at), xycoords=ax.get_yaxis_transform(), va="center",
@@ -120,7 +123,7 @@ def _path(ax: Axes, path: tuple[tuple[str, float], ...]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     kinds = figure.canvas.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in kinds:
         raise InputError(f"{path}: a name that ends in .{', .'.join(sorted(kinds))} is needed")

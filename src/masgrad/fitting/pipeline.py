@@ -102,6 +102,11 @@ def _check_rows(problem: Problem, sample: Sample) -> None:
             f"{known + earlier} rows cannot estimate {p} parameters with intervals; more rows than "
             "parameters are needed"
         )
+    check_small(problem, sample)
+
+
+def check_small(problem: Problem, sample: Sample) -> None:
+    """Responses of a small table: admitted by the family, and with something to estimate."""
     if sample.whole and isinstance(problem.model, GLM):
         y, family = sample.rows[1], problem.model.family
         if not (y.min() >= family.lowest and y.max() <= family.highest):

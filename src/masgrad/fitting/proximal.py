@@ -15,7 +15,7 @@ import numpy as np
 
 from masgrad.data.arrays import blocks
 from masgrad.data.regression import mass
-from masgrad.fitting.begin import begin
+from masgrad.fitting.begin import begin, level
 from masgrad.fitting.estimate import Plan, Sample
 from masgrad.fitting.lengths import check_length
 from masgrad.fitting.lens import Lens
@@ -30,11 +30,8 @@ from masgrad.types import Rows
 SETTLED = 1e-12
 """Fall of N times the objective at which rows in memory are done: about half a squared s.e."""
 
-NEAR = 1e-4
-"""The same for reads: the step that is still made squares what is left."""
-
-RELATIVE = 1e-7
-"""Fall of the objective, as a share of it, that a read may leave."""
+NEAR = 25.0
+"""The same for reads, in squares of the tolerance; the step that is still made leaves less."""
 
 STEPS = 100
 
@@ -66,25 +63,37 @@ def optimum(problem: Problem, lens: Lens, sample: Sample, plan: Plan, watch: Wat
 
     Paper: MadProx - theta' = prox(theta - A b) in the metric of A^-1, with A = H^-1
     """
-    psi = beginning(problem, lens, sample.rows)
-    if sample.whole:
-        psi, fall = descend(problem, lens, sample.rows, psi)
-        pieces = blocks(sample.rows)
-        local = problem.read_blocks(lens.phi(psi), pieces, watch, parts=(True, False))
-        return Optimum(psi, local, 1, fall)
-    if not is_quadratic(problem):
-        psi, _ = descend(problem, lens, sample.rows, psi)
-    return over_reads(problem, lens, psi, plan.most, watch)
-
-
-def beginning(problem: Problem, lens: Lens, rows: Rows) -> np.ndarray:
-    """Zero, or where every row has a mean; for least squares it does not matter."""
     if is_quadratic(problem):
-        return np.zeros(len(lens.unit))
-    return lens.psi(begin(problem, rows))
+        return _least_squares(problem, lens, sample, watch)
+    psi = lens.psi(begin(problem, sample.rows))
+    psi, fall = descend(problem, lens, sample.rows, psi)
+    if sample.whole:
+        return Optimum(psi, _kept(problem, lens.phi(psi), sample, watch), 1, fall)
+    return over_reads(problem, lens, psi, plan, watch)
 
 
-def descend(problem: Problem, lens: Lens, rows: Rows, psi: np.ndarray) -> tuple[np.ndarray, float]:
+def _least_squares(problem: Problem, lens: Lens, sample: Sample, watch: Watch) -> Optimum:
+    """One read is the whole loss. It is taken at the mean response, where squares are small."""
+    start = level(problem, sample.rows)
+    phi = np.zeros(len(lens.unit)) if start is None else start
+    if sample.whole:
+        local = _kept(problem, phi, sample, watch)
+    else:
+        local = problem.read(phi, watch, meat=False)
+        check_length(problem, local.rows)
+        problem.tally = False
+    psi, _ = newton(lens, local, lens.psi(phi))
+    return Optimum(psi, local.at(lens.phi(psi)), 1, 0.0)
+
+
+def _kept(problem: Problem, phi: np.ndarray, sample: Sample, watch: Watch) -> Quadratic:
+    """The local model of rows that are all kept."""
+    return problem.read_blocks(phi, blocks(sample.rows), watch, parts=(True, False))
+
+
+def descend(
+    problem: Problem, lens: Lens, rows: Rows, psi: np.ndarray, settled: float = SETTLED
+) -> tuple[np.ndarray, float]:
     """The penalised optimum of rows in memory, and N times the last step's fall."""
     work, count = scoring(problem), mass(rows)
 
@@ -95,8 +104,8 @@ def descend(problem: Problem, lens: Lens, rows: Rows, psi: np.ndarray) -> tuple[
     fall = 0.0
     for _ in range(STEPS):
         new, fall = newton(lens, work.quadratic(lens.phi(psi), rows, meat=False), psi)
-        if is_quadratic(problem) or count * fall <= SETTLED:
-            return new, 0.0 if is_quadratic(problem) else count * fall
+        if count * fall <= settled:
+            return new, count * fall
         there = _shortened(objective, psi, new, fall)
         if there is None:
             break
@@ -125,9 +134,10 @@ def _shortened(
     return None
 
 
-def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, most: int, watch: Watch) -> Optimum:
+def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, plan: Plan, watch: Watch) -> Optimum:
     """Proximal Newton steps, one for each read of all rows; a step that went too far is halved."""
     work, before, last, known = scoring(problem), psi, np.inf, np.zeros(2)
+    most, near = plan.most, NEAR * plan.tolerance**2
     for reads in range(1, most + 1):
         watch.restart()
         local = work.read(lens.phi(psi), watch, meat=False)
@@ -139,10 +149,8 @@ def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, most: int, watch: 
             psi = (before + psi) / 2
             continue
         new, fall = newton(lens, local, psi)
-        small = local.count * fall <= NEAR and fall <= RELATIVE * abs(value)
-        if is_quadratic(problem) or small or reads == most or problem.stop.is_set():
-            exact = 0.0 if is_quadratic(problem) else local.count * fall
-            return Optimum(new, local.at(lens.phi(new)), reads, exact)
+        if local.count * fall <= near or reads == most or problem.stop.is_set():
+            return Optimum(new, local.at(lens.phi(new)), reads, local.count * fall)
         before, last, psi = psi, value, new
     raise AssertionError("the last read returns")
 

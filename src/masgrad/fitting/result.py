@@ -4,7 +4,7 @@ The names are those of statsmodels. Beside the estimate a result keeps the local
 all rows, p^2 numbers, so that new rows can be added to it later.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from masgrad.data.formulas import Terms
+from masgrad.errors import InputError
 from masgrad.fitting import contrasts, likelihood, markup, prediction
 from masgrad.fitting.contrasts import Contrast, Region, WaldTest
 from masgrad.fitting.diagnose import Diagnostics
@@ -219,6 +220,7 @@ class Result:
         *,
         offset: Any = None,
         exposure: Any = None,
+        penalized: bool = False,
     ) -> Any:
         """The mean response, (N,); with an interval a data frame: mean, se, lower, upper.
 
@@ -233,8 +235,15 @@ class Result:
             which: "mean", or "linear" for the linear predictor, in a column of that name.
             offset: of these rows; columns that the fit named are taken from the table.
             exposure: likewise.
+            penalized: predict by `penalized_params`, which have no interval.
         """
-        return prediction.predict(self, data, interval, which, offset, exposure)
+        if not penalized:
+            return prediction.predict(self, data, interval, which, offset, exposure)
+        if self.penalized is None or interval is not None:
+            why = "there was no penalty" if self.penalized is None else "it has no interval"
+            raise InputError(f"penalized=True: {why}; leave it out")
+        shrunk = replace(self, theta=self.penalized)
+        return prediction.predict(shrunk, data, None, which, offset, exposure)
 
     def update(self, data: Any, **options: Any) -> "Result":
         """The estimate and intervals for the old rows and these new ones together."""

@@ -11,6 +11,8 @@ in memory or, where they are too many, as local quadratic models of all rows at 
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +27,17 @@ from masgrad.models.family import Family
 from masgrad.penalties.penalty import Scaled
 from masgrad.types import Rows
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 COUNT, RATIO = 60, 1e-3
 """Points of a path, and its end as a share of its beginning."""
+
+ROUGH = 1e-3
+"""N times the fall of the objective at which a point of a path is near enough to be judged."""
+
+ROUNDING = 1e-9
+"""By which a path begins above the largest lam, so that everything is 0 there exactly."""
 
 FOLDS = 5
 PATIENCE = 10
@@ -88,7 +99,7 @@ class InMemory(Part):
         return mass(self.rows)
 
     def optimum(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        return descend(self.problem, lens, self.rows, psi)[0]
+        return descend(self.problem, lens, self.rows, psi, ROUGH)[0]
 
     def risk(self, lens: Lens, psi: np.ndarray) -> float:
         return float(self.problem.losses(lens.phi(psi), self.rows).sum()) / self.count
@@ -140,6 +151,12 @@ class PenaltyPath:
         """The lam that was chosen."""
         return float(self.lams[self.chosen])
 
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """Coefficients and the criterion against lam; `path` saves it: .png, .pdf, .svg."""
+        from masgrad.fitting.path_picture import plot_path
+
+        return plot_path(self, path)
+
     def __repr__(self) -> str:
         said = f"{self.criterion} chose {self.lam:.4g}" if self.criterion else "no choice made"
         return f"PenaltyPath({len(self.lams)} lams from {self.lams[0]:.4g} down; {said})"
@@ -187,7 +204,7 @@ def beginning_of(lens: Lens, part: Part) -> tuple[np.ndarray, float]:
     """The optimum of what is not penalised, and the lam down to which it stays optimal."""
     assert isinstance(lens.penalty, Scaled)
     psi = part.optimum(lens.with_lam(EVERYTHING), np.zeros(len(lens.unit)))
-    top = lens.penalty.largest(part.gradient(lens, psi))
+    top = lens.penalty.largest(part.gradient(lens, psi)) * (1 + ROUNDING)
     if not np.isfinite(top):
         raise InputError(
             f"{lens.penalty!r} leaves no coefficient at 0, however large lam is, so that its path "

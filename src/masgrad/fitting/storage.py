@@ -21,6 +21,7 @@ from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.reads import Reads
 from masgrad.fitting.replacing import replaced
 from masgrad.fitting.result import Result
+from masgrad.fitting.selection import PenaltyPath
 from masgrad.models.families import make_family
 from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture
@@ -83,6 +84,7 @@ def _to_json(r: Result) -> dict[str, Any]:
         "shifted": r.shifted,
         "diagnostics": r.diagnostics.to_json(),
         "penalized": None if r.penalized is None else _pack(r.penalized),
+        "path": None if r.path is None else _fields(r.path),
         "theta": _pack(r.theta),
         "cov": _pack(r.cov),
         "free": _pack(r.free),
@@ -104,6 +106,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         shifted=body["shifted"],
         diagnostics=Diagnostics.from_json(body["diagnostics"]),
         penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
+        path=None if body.get("path") is None else _path(_values(body["path"])),
         frame=Frame(**_values(body["frame"])),
         local=Quadratic(**_values(body["local"])),
         free=_unpack(body["free"]),
@@ -114,6 +117,10 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Result:
         target=body["target"],
         notes=tuple(body["notes"]),
     )
+
+
+def _path(values: dict[str, Any]) -> PenaltyPath:
+    return PenaltyPath(**{**values, "names": tuple(values["names"])})
 
 
 def _fields(record: Any) -> dict[str, Any]:

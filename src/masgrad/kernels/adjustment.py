@@ -207,7 +207,7 @@ class RunningRoot(RootAdjustment):
 class FirstRoot(RootAdjustment):
     """A = V(theta_0)^-1 with V from all rows where a chain begins, and the same at every step.
 
-    Paper: Moment-adjusted proximal - the case of a V that does not depend on theta
+    Paper: Proposition Moment-adjusted proximal - the case of a V that does not depend on theta
     """
 
     needs_population = False

@@ -107,8 +107,8 @@ def madprox(
         >>> X = np.eye(2).repeat(50, axis=0) * 10.0
         >>> y = X @ [1.0, 0.01] + np.tile([1.0, -1.0], 50)
         >>> kernel = mg.madprox(0.1, mg.L1(1.0), covariance="fixed")
-        >>> mg.run(kernel, mg.Linear(), (X, y), np.zeros(2), 120, None, 1).final.round(3)
-        array([[0.98, 0.  ]])
+        >>> mg.run(kernel, mg.Linear(), (X, y), np.zeros(2), 60, None, 1).final.round(3)
+        array([[0.978, 0.   ]])
     """
     prox = Implicit(as_penalty(penalty), as_size("accuracy", accuracy))
     return Kernel(as_step_size(step_size), _metric(covariance, root, ridge), prox=prox)

@@ -156,10 +156,11 @@ def linear_sums(
         if hessian:
             value, r, w = family.local(t, y)
             loss = _total(value, a)
-            squares = _total(squared_residuals(family, t, r), a) if family.dispersed else 0.0
             H, peak = gram_and_peak(X, w if a is None else a * w, family.convex)
         else:
             r = family.slope(t, y)
+        if family.dispersed and (hessian or meat):
+            squares = _total(squared_residuals(family, t, r), a)
         if meat:
             M = gram(X, r * r if a is None else a * r * r)
         return RowSums((r if a is None else a * r) @ X, H, M, squares, peak, loss)

@@ -62,7 +62,7 @@ def page(
 def _section(name: str, record: dict, headline: tuple[str, ...], out: Path) -> str:
     image = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     settings = escape(json.dumps(record["settings"], indent=1))
-    words = escape(f"{record['title']}: MasGrad, SGD and their diffusions, step by step")
+    words = escape(f"{record['title']}: all methods, step by step")
     return (
         f"<h2>{escape(name.title())}</h2><p>{escape(record['about'])}</p>"
         f'<div class="wide"><img alt="{words}" src="data:image/png;base64,{image}"></div>'

@@ -8,6 +8,7 @@ from masgrad.paper.linear import linear_experiment
 from masgrad.paper.logistic import logistic_experiment
 from masgrad.paper.mixture import mixture_experiment
 from masgrad.paper.network import network_experiment
+from masgrad.paper.proximal import proximal_experiment
 
 
 class Entry(NamedTuple):
@@ -31,6 +32,12 @@ class Entry(NamedTuple):
 _MIXTURE = (
     "reached_masgrad", "reached_sgd", "median_step_masgrad", "median_step_sgd",
     "median_step_all_masgrad", "median_step_all_sgd",
+)  # fmt: skip
+_PROXIMAL = (
+    "kappa_gd", "kappa_ratio", "kappa_ratio_diagonal", "kappa_ratio_of_rows",
+    "theory_steps_madprox", "steps_madprox", "steps_diagonal", "steps_proximal_gradient",
+    "steps_fista", "inner_steps_madprox", "seconds_madprox", "seconds_diagonal",
+    "seconds_proximal_gradient", "seconds_fista",
 )  # fmt: skip
 ENTRIES = {
     "linear": Entry(
@@ -60,5 +67,8 @@ ENTRIES = {
             "median_loss_masgrad", "median_loss_sgd",
         ),
     ),
+    "proximal": Entry(
+        proximal_experiment, 14, 14,
+        tuple(f"{problem}.{key}" for problem in ("lasso", "trace") for key in _PROXIMAL),
+    ),
 }  # fmt: skip
-LATER = {"proximal": "MadProx, the proximal kernel, is not there yet"}

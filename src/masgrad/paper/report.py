@@ -8,7 +8,7 @@ from rich.table import Table
 from masgrad.paper.console import figure_path, progress_bar, show
 from masgrad.paper.page import page
 from masgrad.paper.record import plain, record, write_json
-from masgrad.paper.registry import ENTRIES, LATER
+from masgrad.paper.registry import ENTRIES
 from masgrad.paper.spread import spread
 from masgrad.paper.tables import claim_table, number_table
 
@@ -35,7 +35,7 @@ def report(name: str, out: Path, quick: bool, seed: int, seeds: int = 0) -> dict
 
 
 def report_all(out: Path, quick: bool, seed: int, seeds: int = 0) -> None:
-    """Every experiment that is there, and one page of them; Ctrl-C keeps those that are done."""
+    """Every experiment, and one page of them; Ctrl-C keeps those that are done."""
     records: dict[str, dict] = {}
     try:
         for name in ENTRIES:
@@ -44,9 +44,9 @@ def report_all(out: Path, quick: bool, seed: int, seeds: int = 0) -> None:
         if records:
             headlines = {name: ENTRIES[name].headline for name in records}
             missing = {name: "stopped before it" for name in ENTRIES if name not in records}
-            text = page(records, headlines, missing | LATER, out)
+            text = page(records, headlines, missing, out)
             (out / "index.html").write_text(text, encoding="utf-8")
-            for name, reason in (missing | LATER).items():
+            for name, reason in missing.items():
                 show(f"{name}: skipped; {reason}")
             show(f"{out / 'index.html'}")
 

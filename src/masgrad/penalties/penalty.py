@@ -6,13 +6,16 @@
     subgradient an element of the subdifferential at theta (that of smallest size where it is easy)
 
 theta is (p,) or, chains last, (p, K); NumPy in, NumPy out, and JAX's traced values likewise. The
-proximal map in the metric of a matrix V is in `metric.py`: it needs these alone.
+proximal map in the metric of a matrix V is in `metric.py`: it needs these alone. Penalties are
+plain records that JAX traces through (`traced`): the host asks them thousands of times a fit, and
+would feel the cost of anything more.
 """
 
 import abc
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, TypeVar
 
-import equinox as eqx
+import jax
 import numpy as np
 
 from masgrad.data.arrays import as_size
@@ -23,8 +26,33 @@ CRITERIA = ("cv", "bic", "aic")
 """Ways in which `fit` chooses a lam."""
 
 
-class Penalty(eqx.Module):
-    """A convex function h of theta; the penalised objective is mean loss + h."""
+P = TypeVar("P", bound=type)
+
+
+def traced(cls: P) -> P:
+    """Let JAX trace through a record's fields; it is checked when made, not when rebuilt."""
+    static = {f.name for f in fields(cls) if f.metadata.get("static")}
+    names = [f.name for f in fields(cls) if f.name not in static]
+
+    def flatten(record: Any) -> tuple[list, tuple]:
+        held = tuple((name, getattr(record, name)) for name in sorted(static))
+        return [getattr(record, name) for name in names], held
+
+    def unflatten(held: tuple, leaves: Any) -> Any:
+        record = object.__new__(cls)
+        for name, value in (*zip(names, leaves, strict=True), *held):
+            object.__setattr__(record, name, value)
+        return record
+
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+    return cls
+
+
+class Penalty(abc.ABC):
+    """A convex function h of theta; the penalised objective is mean loss + h.
+
+    Paper: non-smooth decomposition - L = g + h, g the mean loss and h this
+    """
 
     separable: ClassVar[bool] = False
     """Whether h is a sum over coordinates."""
@@ -49,22 +77,40 @@ class Penalty(eqx.Module):
         """The same penalty with coordinate k of p left free, such as an intercept's."""
         raise NotImplementedError
 
+    @property
+    def criterion(self) -> str | None:
+        """How lam is to be chosen; None where it is a number, or where there is none."""
+        return None
+
+    @property
+    def name(self) -> str:
+        """What it was made with."""
+        return type(self).__name__
+
     def solved(self) -> None:
         """Refuse a penalty whose lam is still to be chosen: only `fit` can."""
+        if self.criterion is not None:
+            raise InputError(
+                f"lam={self.criterion!r} is chosen by mg.fit; give a number here, such as "
+                f"{self.name}(0.1)"
+            )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Penalty):
     """lam times a fixed function; `lam` may be left to `fit`: "cv", "bic" or "aic"."""
 
     lam: Any
 
-    def with_lam(self, lam: Any) -> "Scaled":
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", as_lam(self.lam))
+
+    def with_lam(self, lam: Any) -> Self:
         """The same penalty with another lam."""
-        return eqx.tree_at(lambda h: h.lam, self, np.asarray(lam, np.float64))
+        return replace(self, lam=lam)
 
     @property
     def criterion(self) -> str | None:
-        """How lam is to be chosen; None where it is a number."""
         return self.lam if isinstance(self.lam, str) else None
 
     def freedom(self, theta: np.ndarray) -> int:
@@ -75,21 +121,9 @@ class Scaled(Penalty):
     def largest(self, gradient: np.ndarray) -> float:
         """The lam from which on 0 is optimal, if the mean loss has this gradient there."""
 
-    def solved(self) -> None:
-        if isinstance(self.lam, str):
-            raise InputError(
-                f"lam={self.lam!r} is chosen by mg.fit; give a number here, such as "
-                f"{self.name}(0.1)"
-            )
-
     def __repr__(self) -> str:
         lam = repr(self.lam) if isinstance(self.lam, str) else f"{float(self.lam):.4g}"
         return f"{self.name}({lam})"
-
-    @property
-    def name(self) -> str:
-        """What it was made with."""
-        return type(self).__name__
 
 
 def as_lam(lam: Any) -> Any:

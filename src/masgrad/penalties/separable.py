@@ -7,13 +7,21 @@ solving for the free ones (`minimise.py`).
 """
 
 import abc
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from masgrad.data.arrays import as_number, as_size
 from masgrad.errors import InputError, InputTypeError
-from masgrad.penalties.penalty import Penalty, Scaled, as_lam, as_weights, check_length, columns
+from masgrad.penalties.penalty import (
+    Penalty,
+    Scaled,
+    as_weights,
+    check_length,
+    columns,
+    traced,
+)
 from masgrad.types import Array, namespace
 
 
@@ -39,6 +47,8 @@ class Separable(Penalty):
         """The part of these coordinates."""
 
 
+@traced
+@dataclass(frozen=True, eq=False, repr=False)
 class ElasticNet(Scaled, Separable):
     """lam sum_j w_j (ratio |theta_j| + (1 - ratio) theta_j^2 / 2).
 
@@ -54,14 +64,16 @@ class ElasticNet(Scaled, Separable):
         (2.75, array([ 1.        , -0.33333333]))
     """
 
-    weights: Any
-    l1_ratio: Any
+    l1_ratio: Any = 0.5
+    weights: Any = None
 
-    def __init__(self, lam: Any, l1_ratio: float = 0.5, weights: Any = None):
-        ratio = as_number("l1_ratio", l1_ratio)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ratio = as_number("l1_ratio", self.l1_ratio)
         if not 0 <= ratio <= 1:
             raise InputError(f"l1_ratio={ratio:g}; a number from 0 (squares) to 1 (L1) is needed")
-        self.lam, self.l1_ratio, self.weights = as_lam(lam), np.asarray(ratio), as_weights(weights)
+        object.__setattr__(self, "l1_ratio", np.asarray(ratio))
+        object.__setattr__(self, "weights", as_weights(self.weights))
 
     @property
     def name(self) -> str:
@@ -70,7 +82,7 @@ class ElasticNet(Scaled, Separable):
     @property
     def smooth(self) -> bool:
         """Whether it is squares alone, which need no proximal map."""
-        return bool(self.l1_ratio == 0)
+        return bool(self.l1_ratio == 0) and self.criterion is None
 
     def _parts(self, theta: Array) -> tuple[Array, Array]:
         """The sizes of |theta_j| and of theta_j^2 / 2."""
@@ -108,13 +120,10 @@ class ElasticNet(Scaled, Separable):
     def without(self, k: int, p: int) -> "ElasticNet":
         w = np.ones(p) if self.weights is None else self.weights.copy()
         w[k] = 0.0
-        return self._weighted(w)
+        return replace(self, weights=w)
 
     def only(self, index: np.ndarray) -> "ElasticNet":
-        return self if self.weights is None else self._weighted(self.weights[index])
-
-    def _weighted(self, weights: np.ndarray) -> "ElasticNet":
-        return ElasticNet(self.lam, float(self.l1_ratio), weights)
+        return self if self.weights is None else replace(self, weights=self.weights[index])
 
 
 def L1(lam: Any, weights: Any = None) -> ElasticNet:
@@ -145,6 +154,8 @@ def L2(lam: float) -> ElasticNet:
     return ElasticNet(np.asarray(as_size("lam", lam)), 0.0)
 
 
+@traced
+@dataclass(frozen=True, eq=False, repr=False)
 class Box(Separable):
     """0 where lower <= theta <= upper, infinity elsewhere: a constraint.
 
@@ -158,16 +169,17 @@ class Box(Separable):
         array([0. , 0.5, 1. ])
     """
 
-    lower: Any
-    upper: Any
+    lower: Any = -np.inf
+    upper: Any = np.inf
 
-    def __init__(self, lower: Any = -np.inf, upper: Any = np.inf):
-        ends = _bound("lower", lower), _bound("upper", upper)
+    def __post_init__(self) -> None:
+        ends = _bound("lower", self.lower), _bound("upper", self.upper)
         if ends[0].ndim and ends[1].ndim and len(ends[0]) != len(ends[1]):
             raise InputError(
                 f"{len(ends[0])} lower and {len(ends[1])} upper bounds; as many of each are needed"
             )
-        self.lower, self.upper = (end.copy() for end in np.broadcast_arrays(*ends))
+        for name, end in zip(("lower", "upper"), np.broadcast_arrays(*ends), strict=True):
+            object.__setattr__(self, name, end.copy())
         if (self.lower > self.upper).any():
             raise InputError("a lower bound is above its upper bound: no theta is between them")
         if (self.lower == np.inf).any() or (self.upper == -np.inf).any():

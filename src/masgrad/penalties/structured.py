@@ -5,16 +5,18 @@ direction of a matrix. They have no closed form in the metric of a V that is not
 diagonal or not: `metric.py` solves for it.
 """
 
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from masgrad.errors import InputError, InputTypeError
-from masgrad.penalties.penalty import Scaled, as_lam, as_weights, check_length
+from masgrad.penalties.penalty import Scaled, as_weights, check_length, traced
 from masgrad.types import Array, namespace
 
 
+@traced
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupLasso(Scaled):
     """lam sum_g w_g |theta_g|: whole groups of coefficients are 0 together.
 
@@ -32,27 +34,29 @@ class GroupLasso(Scaled):
         array([2.4, 3.2, 0. ])
     """
 
-    member: np.ndarray
+    groups: Any
+    weights: Any = None
+    member: np.ndarray = field(init=False)
     """(groups, p): 1 where a coefficient belongs to a group."""
 
-    weights: np.ndarray
-
-    def __init__(self, lam: Any, groups: Any, weights: Any = None):
-        labels = np.asarray(groups)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        labels = np.asarray(self.groups)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise InputTypeError(
-                f"groups={groups!r:.60}; a whole number for each coefficient is needed, such as "
-                "[0, 0, 1, 1, 1]"
+                f"groups={self.groups!r:.60}; a whole number for each coefficient is needed, such "
+                "as [0, 0, 1, 1, 1]"
             )
         known = np.unique(labels[labels >= 0])
-        self.lam, self.member = as_lam(lam), (labels == known[:, None]).astype(float)
-        given = as_weights(weights)
-        self.weights = np.sqrt(self.member.sum(1)) if given is None else given
-        if len(self.weights) != len(known):
+        member, given = (labels == known[:, None]).astype(float), as_weights(self.weights)
+        weights = np.sqrt(member.sum(1)) if given is None else given
+        if len(weights) != len(known):
             raise InputError(
-                f"weights of GroupLasso has length {len(self.weights)}, and {len(known)} groups "
-                "need one number each"
+                f"weights of GroupLasso has length {len(weights)}, and {len(known)} groups need "
+                "one number each"
             )
+        for name, value in (("groups", labels), ("weights", weights), ("member", member)):
+            object.__setattr__(self, name, value)
 
     def value(self, theta: Array) -> Array:
         w = self.weights if theta.ndim == 1 else self.weights[:, None]
@@ -80,11 +84,14 @@ class GroupLasso(Scaled):
         check_length("groups of GroupLasso", self.member.shape[1], p)
 
     def without(self, k: int, p: int) -> "GroupLasso":
-        member = self.member.copy()
-        member[:, k] = 0.0
-        return eqx.tree_at(lambda h: h.member, self, member)
+        labels = self.groups.copy()
+        labels[k] = -1
+        kept = np.isin(np.unique(self.groups[self.groups >= 0]), labels)  # a group of k alone goes
+        return replace(self, groups=labels, weights=self.weights[kept])
 
 
+@traced
+@dataclass(frozen=True, eq=False, repr=False)
 class Nuclear(Scaled):
     """lam times the sum of the singular values of theta as a matrix: low rank.
 
@@ -98,13 +105,15 @@ class Nuclear(Scaled):
         array([2., 0., 0., 0.])
     """
 
-    shape: tuple[int, int] = eqx.field(static=True)
+    shape: tuple[int, int] = field(metadata={"static": True})
 
-    def __init__(self, lam: Any, shape: tuple[int, int]):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = self.shape
         whole = isinstance(shape, tuple | list) and len(shape) == 2
         if not whole or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
             raise InputTypeError(f"shape={shape!r}; (rows, cols) of the matrix is needed")
-        self.lam, self.shape = as_lam(lam), (int(shape[0]), int(shape[1]))
+        object.__setattr__(self, "shape", (int(shape[0]), int(shape[1])))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.shape})"
