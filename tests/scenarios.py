@@ -114,3 +114,27 @@ def two_columns(rows, seed=0):
     """A data frame of a and b, uniform, and the generator that drew them."""
     rng = np.random.default_rng(seed)
     return pd.DataFrame({"a": rng.uniform(0, 1, rows), "b": rng.uniform(0, 1, rows)}), rng
+
+
+WEIGHTS = np.array([1.0, 0.0, 2.0, 0.5, 1.0, 3.0])
+BOUNDS = np.array([[-1, -np.inf, 0, 0.2, -2, 0.5], [1, 0.3, 0, 2, np.inf, 1]])
+GROUPS = np.array([4, 1, 4, 2, -1, 1])
+SHAPE = (2, 3)
+PENALTIES = {  # of six numbers
+    "l1": mg.L1(0.7),
+    "weighted": mg.L1(0.7, WEIGHTS),
+    "elastic": mg.ElasticNet(0.7, 0.3, WEIGHTS),
+    "l2": mg.L2(0.7),
+    "box": mg.Box(*BOUNDS),
+    "positive": mg.NonNegative(),
+    "group": mg.GroupLasso(0.5, GROUPS),
+    "nuclear": mg.Nuclear(0.5, SHAPE),
+}
+SEPARABLE = [name for name in PENALTIES if name not in ("group", "nuclear")]
+
+
+def finite_points(rng, name, count=40):
+    """Points where a penalty is finite, near 0 and far, some with exact zeros."""
+    drawn = rng.normal(size=(count, 6)) * 10.0 ** rng.uniform(-2, 1, size=(count, 1))
+    drawn[::3] *= rng.random((len(drawn[::3]), 6)) < 0.5
+    return PENALTIES[name].prox(drawn.T, 0.0).T

@@ -26,6 +26,7 @@ from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.prox import Explicit, Implicit
 from masgrad.penalties.metric import ACCURACY
 from masgrad.penalties.penalty import Penalty
+from masgrad.penalties.separable import Box
 from masgrad.types import RootKind, StepSize
 
 ROOTS = {"population": PopulationRoot, "batch": BatchRoot, "running": RunningRoot}
@@ -128,6 +129,11 @@ def subgradient(
         >>> import masgrad as mg
         >>> kernel = mg.subgradient(lambda t: 0.1 / (1 + t) ** 0.5, mg.L1(0.1), "identity")
     """
+    if isinstance(penalty, Box):
+        raise InputError(
+            "bounds have no subgradient outside of them that would lead back: an explicit step "
+            "leaves them; use mg.madprox, whose steps end inside"
+        )
     prox = Explicit(as_penalty(penalty))
     return Kernel(as_step_size(step_size), _metric(covariance, root, ridge), prox=prox)
 
@@ -162,6 +168,11 @@ def _metric(covariance: Any, root: RootKind, ridge: float) -> Adjustment:
     if isinstance(covariance, str) and covariance == "identity":
         return Identity()
     if isinstance(covariance, str):
+        if covariance not in METRICS:
+            raise InputError(
+                f"covariance={covariance!r} is not known; use one of {sorted(METRICS)}, "
+                "'identity', or a matrix (p, p)"
+            )
         return _adjustment(METRICS, covariance, root, ridge)
     try:
         cov = np.asarray(covariance, np.float64)

@@ -86,12 +86,17 @@ class Penalty(abc.ABC):
         """How lam is to be chosen; None where it is a number, or where there is none."""
         return None
 
+    @property
+    def name(self) -> str:
+        """What it was made with."""
+        return type(self).__name__
+
     def solved(self) -> None:
         """Refuse a penalty whose lam is still to be chosen: only `fit` can."""
         if self.criterion is not None:
             raise InputError(
                 f"lam={self.criterion!r} is chosen by mg.fit; give a number here, such as "
-                f"{type(self).__name__}(0.1)"
+                f"{self.name}(0.1)"
             )
 
 
@@ -122,7 +127,7 @@ class Scaled(Penalty):
 
     def __repr__(self) -> str:
         lam = repr(self.lam) if isinstance(self.lam, str) else f"{float(self.lam):.4g}"
-        return f"{type(self).__name__}({lam})"
+        return f"{self.name}({lam})"
 
 
 def as_lam(lam: Any) -> Any:

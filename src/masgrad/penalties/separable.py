@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import as_number, as_size
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.penalties.penalty import (
     Penalty,
     Scaled,
@@ -75,9 +75,9 @@ class ElasticNet(Scaled, Separable):
         object.__setattr__(self, "l1_ratio", np.asarray(ratio))
         object.__setattr__(self, "weights", as_weights(self.weights))
 
-    def __repr__(self) -> str:
-        name = {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
-        return super().__repr__().replace("ElasticNet", name)
+    @property
+    def name(self) -> str:
+        return {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
 
     @property
     def smooth(self) -> bool:
@@ -115,7 +115,7 @@ class ElasticNet(Scaled, Separable):
 
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
         if self.weights is not None:
-            check_length(f"weights of {type(self).__name__}", len(self.weights), p)
+            check_length(f"weights of {self.name}", len(self.weights), p)
 
     def without(self, k: int, p: int) -> "ElasticNet":
         w = np.ones(p) if self.weights is None else self.weights.copy()
@@ -173,13 +173,17 @@ class Box(Separable):
     upper: Any = np.inf
 
     def __post_init__(self) -> None:
-        lower, upper = np.broadcast_arrays(self.lower, self.upper)
-        object.__setattr__(self, "lower", np.asarray(lower, np.float64))
-        object.__setattr__(self, "upper", np.asarray(upper, np.float64))
-        if self.lower.ndim > 1 or np.isnan(self.lower).any() or np.isnan(self.upper).any():
-            raise InputError("bounds are numbers, or one for each coefficient, (p,); not NaN")
+        ends = _bound("lower", self.lower), _bound("upper", self.upper)
+        if ends[0].ndim and ends[1].ndim and len(ends[0]) != len(ends[1]):
+            raise InputError(
+                f"{len(ends[0])} lower and {len(ends[1])} upper bounds; as many of each are needed"
+            )
+        for name, end in zip(("lower", "upper"), np.broadcast_arrays(*ends), strict=True):
+            object.__setattr__(self, name, end.copy())
         if (self.lower > self.upper).any():
             raise InputError("a lower bound is above its upper bound: no theta is between them")
+        if (self.lower == np.inf).any() or (self.upper == -np.inf).any():
+            raise InputError("a lower bound of inf or an upper one of -inf leaves no theta")
 
     def __repr__(self) -> str:
         return f"Box({self.lower}, {self.upper})"
@@ -215,6 +219,19 @@ class Box(Separable):
 
     def only(self, index: np.ndarray) -> "Box":
         return Box(self.lower[index], self.upper[index]) if self.lower.ndim else self
+
+
+def _bound(name: str, end: Any) -> np.ndarray:
+    """A number, or one for each coefficient."""
+    try:
+        array = np.asarray(end, np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"{name}={end!r:.60}; bounds are numbers, or one for each coefficient, (p,)"
+        ) from None
+    if array.ndim > 1 or np.isnan(array).any():
+        raise InputError("bounds are numbers, or one for each coefficient, (p,); not NaN")
+    return array
 
 
 def NonNegative() -> Box:

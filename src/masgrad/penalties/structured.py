@@ -50,7 +50,11 @@ class GroupLasso(Scaled):
         known = np.unique(labels[labels >= 0])
         member, given = (labels == known[:, None]).astype(float), as_weights(self.weights)
         weights = np.sqrt(member.sum(1)) if given is None else given
-        check_length("weights of GroupLasso", len(weights), len(known))
+        if len(weights) != len(known):
+            raise InputError(
+                f"weights of GroupLasso has length {len(weights)}, and {len(known)} groups need "
+                "one number each"
+            )
         for name, value in (("groups", labels), ("weights", weights), ("member", member)):
             object.__setattr__(self, name, value)
 
