@@ -52,7 +52,7 @@ class Lens:
         """In the user's units; what is 0 stays exactly 0."""
         theta = self.frame.theta(self.phi(psi))
         others = np.arange(len(psi)) != self.frame.constant
-        return np.where(others, psi, theta)
+        return np.where(others, psi, theta) + 0.0  # no -0
 
     def quadratic(self, local: Quadratic) -> minimise.Quadratic:
         """A and c of the mean loss near the local model's point, in psi."""

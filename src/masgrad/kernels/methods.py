@@ -166,6 +166,8 @@ def _metric(covariance: Any, root: RootKind, ridge: float) -> Adjustment:
     if check_kind(root) in NOT_METRICS:
         raise InputError(f"root={root!r} {NOT_METRICS[root]}; use 'symmetric' or 'diagonal'")
     if isinstance(covariance, str) and covariance == "identity":
+        if check_ridge(ridge) > 0:
+            raise InputError("covariance='identity' has V = I, to which no ridge is added")
         return Identity()
     if isinstance(covariance, str):
         if covariance not in METRICS:
