@@ -30,7 +30,7 @@ def close(problem: Problem, local: Quadratic, watch: Watch) -> Quadratic:
     loss = squares = 0.0
     for rows in problem.source.blocks():
         a = weight_of(rows)
-        t = shifted(problem.features(rows) @ local.point, rows)
+        t = shifted(problem.predictors(local.point, rows), rows)
         with np.errstate(all="ignore"):
             value, r = family.local(t, rows[1])[:2]
             pearson = squared_residuals(family, t, r)

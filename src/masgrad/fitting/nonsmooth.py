@@ -170,7 +170,7 @@ def _separated(problem: Problem, phi: np.ndarray, sample: Sample) -> bool:
     if family is None or family.name != "bernoulli" or not sample.whole:
         return False
     X, y = sample.rows[0], sample.rows[1]
-    wrong = ((problem.features(sample.rows) @ phi > 0) != (y > 0.5)).mean()
+    wrong = ((problem.predictors(phi, sample.rows) > 0) != (y > 0.5)).mean()
     if X.shape[1] > SEARCHED and wrong > SUSPECT:
         return False
     if separating(problem, phi, sample.rows) is None:

@@ -117,6 +117,10 @@ class Problem:
         X = rows[0]
         return self.frame.design(X) if self.frame.far else X @ self.frame.matrix
 
+    def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
+        """A regression's linear predictors, offsets aside: `features` times phi, without them."""
+        return self._framed(rows)[0] @ self._argument(phi)
+
     def quadratic(self, phi: np.ndarray, rows: Rows, meat: bool = True) -> Quadratic:
         """The local model of rows in memory."""
         at, total = self._argument(phi), None
