@@ -133,12 +133,17 @@ def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     They are cut to 20 times the median deviation, where that is not 0 (as it is for a dummy).
     """
     few = X[: 1 << 11]  # medians of all rows would take as long as a read of a million
-    middle = np.median(np.abs(few - np.median(few, axis=0)), axis=0)
-    shift = np.abs(np.median(few, axis=0) - centre)
-    away = np.abs(X - centre)
+    usual = np.median(few, axis=0)
+    middle = np.median(np.abs(few - usual), axis=0)
+    shift = np.abs(usual - centre)
+    away = X - centre  # the one copy: another costs as much as what is done with it
+    np.abs(away, out=away)
     largest = np.minimum(np.where(middle > 0, 20 * middle + shift, np.inf), away.max(0))
     unit = np.where(largest > 0, largest, 1.0)
-    return unit * np.sqrt(np.square(np.minimum(away, largest) / unit).mean(0))
+    np.minimum(away, largest, out=away)
+    away /= unit
+    np.square(away, out=away)
+    return unit * np.sqrt(away.mean(0))
 
 
 def _loses(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shift: float) -> bool:
