@@ -54,7 +54,9 @@ def _with_meat(problem: Problem, local: Quadratic, sample: Sample, watch: Watch)
         problem.tally = False
         seen = problem.read(local.point, watch, hessian=observed or problem.informed)
     share = local.count / seen.count
-    H = seen.hessian * share if observed else local.hessian
-    expected = seen.information if problem.informed else None
-    squares = seen.squares * share if is_quadratic(problem) else local.squares
-    return replace(local, meat=seen.meat * share, hessian=H, information=expected, squares=squares)
+    local = local.with_same_hessian(
+        meat=seen.meat * share,
+        information=seen.information if problem.informed else None,
+        squares=seen.squares * share if is_quadratic(problem) else local.squares,
+    )
+    return replace(local, hessian=seen.hessian * share) if observed else local

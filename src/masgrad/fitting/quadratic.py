@@ -9,6 +9,7 @@ taken with its diagonal scaled to 1; directions in which it vanishes are left al
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -68,13 +69,19 @@ class Quadratic:
         step = point - self.point
         turned = self.hessian @ step
         rise = float(self.gradient @ step + step @ turned / 2)
-        return replace(
-            self,
+        return self.with_same_hessian(
             point=point,
             gradient=self.gradient + turned,
             squares=self.squares + 2 * rise,
             loss=self.loss + rise,
         )
+
+    def with_same_hessian(self, **changes: Any) -> "Quadratic":
+        """Another record with the same H, whose spectrum it takes along if that is known."""
+        new = replace(self, **changes)
+        if "spectrum" in vars(self):
+            vars(new)["spectrum"] = self.spectrum
+        return new
 
     def merge(self, other: "Quadratic") -> "Quadratic":
         """The model of both sets of rows."""
