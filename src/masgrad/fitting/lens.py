@@ -54,11 +54,19 @@ class Lens:
         others = np.arange(len(psi)) != self.frame.constant
         return np.where(others, psi, theta) + 0.0  # no -0
 
+    def level(self, psi: np.ndarray) -> np.ndarray:
+        """psi where it is not penalised for being a constant's, 0 elsewhere."""
+        return np.where(np.arange(len(psi)) == self.frame.constant, psi, 0.0)
+
     def quadratic(self, local: Quadratic) -> minimise.Quadratic:
-        """A and c of the mean loss near the local model's point, in psi."""
+        """A and c of the mean loss near the local model's point, in psi less the point's level.
+
+        A mean response of 1e9 would otherwise swallow what the other columns say.
+        """
         A = local.hessian * np.outer(self.unit, self.unit) / local.count
         b = local.gradient * self.unit / local.count
-        return minimise.Quadratic(A, A @ self.psi(local.point) - b)
+        psi = self.psi(local.point)
+        return minimise.Quadratic(A, A @ (psi - self.level(psi)) - b)
 
     def value(self, psi: np.ndarray) -> float:
         """The penalty."""

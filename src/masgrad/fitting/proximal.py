@@ -115,10 +115,10 @@ def descend(
 
 def newton(lens: Lens, local: Quadratic, psi: np.ndarray) -> tuple[np.ndarray, float]:
     """The minimum of the local model with the penalty, and how far the objective falls to it."""
-    model = lens.quadratic(local)
-    new = minimise(lens.penalty, model, psi)
-    fall = model.value(psi) + lens.value(psi) - model.value(new) - lens.value(new)
-    return new, max(fall, 0.0) if np.isfinite(fall) else np.inf
+    model, level = lens.quadratic(local), lens.level(lens.psi(local.point))
+    new = minimise(lens.penalty, model, psi - level)
+    fall = model.value(psi - level) + lens.value(psi) - model.value(new) - lens.value(new)
+    return new + level, max(fall, 0.0) if np.isfinite(fall) else np.inf
 
 
 def _shortened(

@@ -93,7 +93,7 @@ def _solve(
     penalty: Penalty, root: Root, eta: Array | float, w: Array, before: Array, accuracy: float
 ) -> Solved:
     xp, V = namespace(w), root.matrix()
-    D, Vw = _majorant(V, penalty.separable, w), times(V, w)
+    D, Vw = _majorant(V, penalty, w), times(V, w)
 
     def step(s: _State) -> _State:
         u = penalty.prox(s.y - (s.Vy - Vw) / D, eta / D)
@@ -128,14 +128,11 @@ def _solve(
     return Solved(end.u, end.z, end.defect, end.steps, end.done)
 
 
-def _majorant(V: Array, separable: bool, w: Array) -> Array:
-    """A diagonal D with D - V positive semidefinite, by diagonal dominance.
+def _majorant(V: Array, penalty: Penalty, w: Array) -> Array:
+    """A diagonal D with D - V positive semidefinite, in whose metric the penalty's prox is plain.
 
-    Of V with its diagonal scaled to 1 the sums of absolute rows dominate; where the penalty wants
-    one number for all coordinates, the largest row of V itself, or its Frobenius norm.
+    Of V with its diagonal scaled to 1 the sums of absolute rows dominate.
     """
     xp = namespace(V)
-    if separable:
-        size = xp.sqrt(xp.einsum("ii...->i...", V))
-        return columns(size * (abs(V) / size[None]).sum(1), w)
-    return xp.minimum(abs(V).sum(1).max(0), xp.sqrt((V**2).sum((0, 1))))
+    size = xp.sqrt(xp.einsum("ii...->i...", V))
+    return penalty.common(columns(size * (abs(V) / size[None]).sum(1), w))

@@ -10,18 +10,27 @@ conditions of optimality want free most.
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from masgrad.penalties.penalty import Penalty
-from masgrad.penalties.separable import Pieces, Separable
+from masgrad.penalties.separable import Separable
 
 CLOSE = 1e-11
-"""Violation of the conditions of optimality, as a share of the largest |c|, that is rounding."""
+"""Violation of the conditions of optimality, as a share of the largest |c|, that is rounding.
+
+Both in units of the root of A's diagonal, so that the units of a column do not matter."""
 
 SLACK = 1e-9
 """The same where there is no set of free coordinates to solve for."""
 
 EACH, MOST = 10, 2000
 """Steps between two looks, and looks."""
+
+RARELY = 5
+"""Looks after which free coordinates are solved for although they still change."""
+
+REPEATED = 5e-8
+"""A pivot of A with its diagonal scaled to 1 that is rounding."""
 
 WHOLE = 64
 """Coordinates up to which the working set is all of them."""
@@ -50,18 +59,18 @@ class Quadratic(NamedTuple):
 def minimise(penalty: Penalty, quadratic: Quadratic, start: np.ndarray) -> np.ndarray:
     """The minimiser, from a start near it."""
     if not isinstance(penalty, Separable):
-        return _accelerated(penalty, quadratic, start, SLACK)
+        return _accelerated(penalty, quadratic, start, SLACK * scale(penalty, quadratic))
+    limit = CLOSE * scale(penalty, quadratic)
     if len(start) <= WHOLE:
-        return _accelerated(penalty, quadratic, start, CLOSE)
+        return _accelerated(penalty, quadratic, start, limit)
     u = start.copy()
     for _ in range(MOST):
         wrong = violation(penalty, quadratic, u)
-        limit = CLOSE * np.abs(quadratic.c).max(initial=0.0)
         if wrong.max() <= 2 * limit:
             return u
         chosen = _working_set(penalty.pieces(u).free, wrong, limit)
         part = quadratic.part(chosen, u)
-        u[chosen] = _accelerated(penalty.only(chosen), part, u[chosen], CLOSE, limit)
+        u[chosen] = _accelerated(penalty.only(chosen), part, u[chosen], limit)
     return u
 
 
@@ -73,25 +82,27 @@ def _working_set(free: np.ndarray, wrong: np.ndarray, limit: float) -> np.ndarra
 
 
 def violation(penalty: Penalty, quadratic: Quadratic, u: np.ndarray) -> np.ndarray:
-    """How far each coordinate is from optimal, in units of the gradient: a proximal step's length.
-
-    Coordinates that A does not see have no unit, and are where the penalty wants them.
-    """
-    if isinstance(penalty, Separable):
-        d = np.diag(quadratic.A).copy()
-        d = np.where(d > 0, d, 1.0)
-    else:
-        d = np.linalg.norm(quadratic.A, 2) or 1.0
-    return np.abs(u - penalty.prox(u - quadratic.slope(u) / d, 1.0 / d)) * d
+    """How far each coordinate is from optimal: a proximal step's length, times the root of D."""
+    d = _diagonal(penalty, quadratic.A)
+    return np.abs(u - penalty.prox(u - quadratic.slope(u) / d, 1.0 / d)) * np.sqrt(d)
 
 
-def _accelerated(
-    penalty: Penalty, q: Quadratic, u: np.ndarray, share: float, limit: float = 0.0
-) -> np.ndarray:
+def scale(penalty: Penalty, quadratic: Quadratic) -> float:
+    """What a violation is compared with: the largest at 0 without the penalty."""
+    d = _diagonal(penalty, quadratic.A)
+    return float((np.abs(quadratic.c) / np.sqrt(d)).max(initial=0.0))
+
+
+def _diagonal(penalty: Penalty, A: np.ndarray) -> np.ndarray:
+    """A's diagonal, shared where the penalty ties coordinates; 1 where A sees nothing."""
+    d = penalty.common(np.diag(A))
+    return np.where(d > 0, d, 1.0)
+
+
+def _accelerated(penalty: Penalty, q: Quadratic, u: np.ndarray, limit: float) -> np.ndarray:
     """Accelerated proximal steps until nothing is wrong; free coordinates are solved for."""
     D, y, momentum = _majorant(penalty, q.A), u, 1.0
-    limit = max(limit, share * np.abs(q.c).max(initial=0.0))
-    for _ in range(MOST):
+    for look in range(MOST):
         before = u
         for _ in range(EACH):
             last, u = u, penalty.prox(y - q.slope(y) / D, 1.0 / D)
@@ -100,42 +111,65 @@ def _accelerated(
                 continue
             new = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
             y, momentum = u + (momentum - 1.0) / new * (u - last), new
-        solved = _solved(penalty, q, before, u) if isinstance(penalty, Separable) else None
-        if solved is not None:
-            u = y = solved
+        if isinstance(penalty, Separable) and (look % RARELY == 0 or _same(penalty, before, u)):
+            u = y = _solved(penalty, q, u)
             momentum = 1.0
         if violation(penalty, q, u).max(initial=0.0) <= limit:
             return u
     return u
 
 
-def _majorant(penalty: Penalty, A: np.ndarray) -> np.ndarray | float:
-    """D >= A: for a separable penalty a diagonal, by dominance; else the largest eigenvalue."""
-    if not isinstance(penalty, Separable):
-        return float(np.linalg.norm(A, 2)) or 1.0
+def _majorant(penalty: Penalty, A: np.ndarray) -> np.ndarray:
+    """D >= A by diagonal dominance, as in `metric.py`; for a matrix the largest eigenvalue."""
     size = np.sqrt(np.maximum(np.diag(A), 0.0))
     size = np.where(size > 0, size, 1.0)
-    D = size * (np.abs(A) / size).sum(1)
+    D = penalty.common(size * (np.abs(A) / size).sum(1))
+    D = D if D.ndim else np.minimum(D, np.linalg.norm(A, 2))
     return np.where(D > 0, D, 1.0)
 
 
-def _solved(
-    penalty: Separable, q: Quadratic, before: np.ndarray, u: np.ndarray
-) -> np.ndarray | None:
-    """The minimum over the coordinates that stayed free, if h is there what it was solved with."""
-    piece = penalty.pieces(u)
-    f, out = piece.free, u.copy()
-    if not f.any() or not _same(penalty.pieces(before), piece):
-        return None
-    part = q.part(np.flatnonzero(f), u)
+def _solved(penalty: Separable, q: Quadratic, u: np.ndarray) -> np.ndarray:
+    """The minimum over the free coordinates, on the way to which some may cease to be free.
+
+    Where it lies beyond a kink or a wall of h, the way ends there, and goes on without that
+    coordinate: the objective falls at every turn, however ill-conditioned A is.
+    """
+    for _ in range(len(u) + 1):
+        piece = penalty.pieces(u)
+        f = np.flatnonzero(piece.free)
+        part = q.part(f, u)
+        there = _root(part.A + np.diag(piece.curvature[f]), part.c - piece.slope[f])
+        if there is None:
+            return u
+        step, low, high = there - u[f], piece.low[f], piece.high[f]
+        wall = np.where(step < 0, low, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(step != 0, (wall - u[f]) / step, np.inf)
+        first = int(np.argmin(share)) if f.size else 0
+        u = u.copy()
+        if not f.size or share[first] >= 1:
+            u[f] = there
+            return u
+        u[f] += share[first] * step
+        u[f[first]] = wall[first]
+    return u
+
+
+def _root(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """A^-1 b; None where columns repeat one another, and a step along them would have no end."""
+    size = np.sqrt(np.maximum(np.diag(A), np.finfo(float).tiny))
     try:
-        out[f] = np.linalg.solve(part.A + np.diag(piece.curvature[f]), part.c - piece.slope[f])
+        L = np.linalg.cholesky(A / np.outer(size, size))
     except np.linalg.LinAlgError:
         return None
-    return out if np.isfinite(out).all() and _same(penalty.pieces(out), piece) else None
+    if L.size and np.diag(L).min() < REPEATED:
+        return None
+    return cho_solve((L, True), b / size) / size
 
 
-def _same(a: Pieces, b: Pieces) -> bool:
+def _same(penalty: Separable, before: np.ndarray, u: np.ndarray) -> bool:
+    """Whether the same coordinates were free, on the same pieces."""
+    a, b = penalty.pieces(before), penalty.pieces(u)
     return np.array_equal(a.free, b.free) and np.array_equal(a.slope, b.slope)
 
 

@@ -69,6 +69,13 @@ class Penalty(abc.ABC):
     def subgradient(self, theta: Array) -> Array:
         """An element of the subdifferential of h at theta."""
 
+    @abc.abstractmethod
+    def common(self, D: Array) -> Array:
+        """The smallest diagonal from D up, (p,) or (p, K), in whose metric `prox` is plain.
+
+        Coordinates that the penalty ties together share the largest of theirs.
+        """
+
     def left(self, theta: np.ndarray) -> str:
         """What it left of an estimate, in words."""
         return f"{np.count_nonzero(theta)} of {len(theta)} coefficients that are not 0"
@@ -122,8 +129,17 @@ class Scaled(Penalty):
         return int(np.count_nonzero(theta))
 
     @abc.abstractmethod
+    def ratios(self, gradient: np.ndarray) -> np.ndarray:
+        """For each piece that is penalised, the lam from which on it is 0 at this gradient."""
+
     def largest(self, gradient: np.ndarray) -> float:
         """The lam from which on 0 is optimal, if the mean loss has this gradient there."""
+        return float(self.ratios(gradient).max(initial=0.0))
+
+    def noise(self, sizes: np.ndarray) -> float:
+        """The lam that the typical piece of a gradient of noise of these sizes would meet."""
+        felt = self.ratios(sizes)
+        return float(np.median(felt)) if felt.size else 0.0
 
     def __repr__(self) -> str:
         lam = repr(self.lam) if isinstance(self.lam, str) else f"{float(self.lam):.4g}"

@@ -26,17 +26,22 @@ from masgrad.types import Array, namespace
 
 
 class Pieces(NamedTuple):
-    """Where coordinates are free to move, and h's slope and curvature there."""
+    """Where coordinates are free to move; h's slope and curvature there, and how far they hold."""
 
     free: np.ndarray
     slope: np.ndarray
     curvature: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
 
 
 class Separable(Penalty):
     """A sum over coordinates."""
 
     separable = True
+
+    def common(self, D: Array) -> Array:
+        return D
 
     @abc.abstractmethod
     def pieces(self, theta: np.ndarray) -> Pieces:
@@ -104,14 +109,14 @@ class ElasticNet(Scaled, Separable):
 
     def pieces(self, theta: np.ndarray) -> Pieces:
         a, q = (np.broadcast_to(part, theta.shape) for part in self._parts(theta))
-        return Pieces((theta != 0) | (a == 0), a * np.sign(theta), q)
+        low = np.where((theta > 0) & (a > 0), 0.0, -np.inf)
+        high = np.where((theta < 0) & (a > 0), 0.0, np.inf)
+        return Pieces((theta != 0) | (a == 0), a * np.sign(theta), q, low, high)
 
-    def largest(self, gradient: np.ndarray) -> float:
+    def ratios(self, gradient: np.ndarray) -> np.ndarray:
         w = np.ones(len(gradient)) if self.weights is None else self.weights
-        if self.l1_ratio == 0:
-            return np.inf
-        felt = np.abs(gradient)[w > 0] / (w[w > 0] * self.l1_ratio)
-        return float(felt.max(initial=0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (np.abs(gradient) / (w * self.l1_ratio))[w > 0]
 
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
         if self.weights is not None:
@@ -203,7 +208,8 @@ class Box(Separable):
     def pieces(self, theta: np.ndarray) -> Pieces:
         low, high = self._ends(theta)
         none = np.zeros_like(theta)
-        return Pieces((theta > low) & (theta < high), none, none)
+        ends = (np.broadcast_to(end, theta.shape) for end in (low, high))
+        return Pieces((theta > low) & (theta < high), none, none, *ends)
 
     def _ends(self, theta: Array) -> tuple[Array, Array]:
         return columns(self.lower, theta), columns(self.upper, theta)

@@ -63,10 +63,23 @@ class GroupLasso(Scaled):
         return self.lam * (w * self._lengths(theta)).sum(0)
 
     def prox(self, theta: Array, t: Array | float) -> Array:
+        """t is one number (a chain), or one for each coefficient, the same within a group."""
         xp, length = namespace(theta), self._lengths(theta)
         w = self.weights if theta.ndim == 1 else self.weights[:, None]
+        if np.ndim(t) == theta.ndim > 0:
+            t = self._largest(xp.broadcast_to(t, theta.shape))
         keep = xp.maximum(length - t * self.lam * w, 0.0) / xp.where(length > 0, length, 1.0)
         return theta * (1.0 - self.member.T @ (1.0 - keep))
+
+    def common(self, D: Array) -> Array:
+        alone = 1.0 - self.member.sum(0)
+        alone = alone if D.ndim == 1 else alone[:, None]
+        return self.member.T @ self._largest(D) + alone * D
+
+    def _largest(self, D: Array) -> Array:
+        """In each group."""
+        member = self.member if D.ndim == 1 else self.member[:, :, None]
+        return (member * D[None]).max(1)
 
     def subgradient(self, theta: Array) -> Array:
         xp, length = namespace(theta), self._lengths(theta)
@@ -76,9 +89,8 @@ class GroupLasso(Scaled):
     def _lengths(self, theta: Array) -> Array:
         return namespace(theta).sqrt(self.member @ theta**2)
 
-    def largest(self, gradient: np.ndarray) -> float:
-        felt = self._lengths(gradient)[self.weights > 0] / self.weights[self.weights > 0]
-        return float(felt.max(initial=0.0))
+    def ratios(self, gradient: np.ndarray) -> np.ndarray:
+        return self._lengths(gradient)[self.weights > 0] / self.weights[self.weights > 0]
 
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
         check_length("groups of GroupLasso", self.member.shape[1], p)
@@ -154,8 +166,11 @@ class Nuclear(Scaled):
         r = self.rank(theta)
         return r * (sum(self.shape) - r)
 
-    def largest(self, gradient: np.ndarray) -> float:
-        return float(np.linalg.norm(gradient.reshape(self.shape), 2))
+    def ratios(self, gradient: np.ndarray) -> np.ndarray:
+        return np.linalg.svd(gradient.reshape(self.shape), compute_uv=False)
+
+    def common(self, D: Array) -> Array:
+        return D.max(0)
 
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
         rows, cols = self.shape
