@@ -66,7 +66,7 @@ def minimise(penalty: Penalty, quadratic: Quadratic, start: np.ndarray) -> np.nd
     u = start.copy()
     for _ in range(MOST):
         wrong = violation(penalty, quadratic, u)
-        if wrong.max() <= 2 * limit:
+        if wrong.max() <= limit * SLACK / CLOSE:
             return u
         chosen = _working_set(penalty.pieces(u).free, wrong, limit)
         part = quadratic.part(chosen, u)
@@ -111,10 +111,14 @@ def _accelerated(penalty: Penalty, q: Quadratic, u: np.ndarray, limit: float) ->
                 continue
             new = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
             y, momentum = u + (momentum - 1.0) / new * (u - last), new
+        enough = limit
         if isinstance(penalty, Separable) and (look % RARELY == 0 or _same(penalty, before, u)):
-            u = y = _solved(penalty, q, u)
-            momentum = 1.0
-        if violation(penalty, q, u).max(initial=0.0) <= limit:
+            there = _solved(penalty, q, u)
+            if there is None:
+                enough = limit * SLACK / CLOSE
+            else:
+                u, y, momentum = there, there, 1.0
+        if violation(penalty, q, u).max(initial=0.0) <= enough:
             return u
     return u
 
@@ -128,11 +132,12 @@ def _majorant(penalty: Penalty, A: np.ndarray) -> np.ndarray:
     return np.where(D > 0, D, 1.0)
 
 
-def _solved(penalty: Separable, q: Quadratic, u: np.ndarray) -> np.ndarray:
+def _solved(penalty: Separable, q: Quadratic, u: np.ndarray) -> np.ndarray | None:
     """The minimum over the free coordinates, on the way to which some may cease to be free.
 
     Where it lies beyond a kink or a wall of h, the way ends there, and goes on without that
-    coordinate: the objective falls at every turn, however ill-conditioned A is.
+    coordinate: the objective falls at every turn, however ill-conditioned A is. None where columns
+    repeat one another.
     """
     for _ in range(len(u) + 1):
         piece = penalty.pieces(u)
@@ -140,7 +145,7 @@ def _solved(penalty: Separable, q: Quadratic, u: np.ndarray) -> np.ndarray:
         part = q.part(f, u)
         there = _root(part.A + np.diag(piece.curvature[f]), part.c - piece.slope[f])
         if there is None:
-            return u
+            return None
         step, low, high = there - u[f], piece.low[f], piece.high[f]
         wall = np.where(step < 0, low, high)
         with np.errstate(divide="ignore", invalid="ignore"):
