@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 import masgrad as mg
-from masgrad.errors import IdentificationWarning, InputError, InputTypeError
+from masgrad.errors import IdentificationWarning, InputError, InputTypeError, SeparationWarning
 from scenarios import regression, sigmoid
 
 TIGHT = {"tol": 1e-14, "max_iter": 10**6}
@@ -82,7 +82,9 @@ def test_sparse_logistic_is_scikit_learns(cancer, lam):
         l1_ratio=1.0, C=1 / (len(y) * lam), solver="liblinear", fit_intercept=False,
         tol=1e-12, max_iter=10**5,
     ).fit(X, y)  # fmt: skip
-    r = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1(lam))
+    with pytest.warns(SeparationWarning):  # without the penalty nothing would hold them
+        r = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1(lam))
+    assert np.isinf(r.bse).any()
     ours, theirs = (
         objective(mg.Logistic(), (X, y), mg.L1(lam), w)
         for w in (r.penalized_params, other.coef_[0])
@@ -191,7 +193,7 @@ def test_nonrobust_errors_are_those_of_ols(rng):
 def test_one_step_by_hand(rng, family):
     X, y = sparse(rng, family=family)
     model = mg.GLM(family)
-    r = mg.fit(model, (X, y), penalty=mg.L1(0.05))
+    r = mg.fit(model, (X, y), penalty=mg.L1(0.01))
     w, N, p = r.penalized_params, *X.shape
     mean = sigmoid(X @ w) if family == "bernoulli" else np.exp(X @ w)
     curvature = mean * (1 - mean) if family == "bernoulli" else mean
@@ -200,18 +202,48 @@ def test_one_step_by_hand(rng, family):
     np.testing.assert_allclose(r.params, w - bread @ G.sum(0), rtol=1e-8, atol=1e-9)
     cov = bread @ (G.T @ G) @ bread * N / (N - p)
     np.testing.assert_allclose(r.cov_params(), cov, rtol=1e-7, atol=1e-12)
-    assert (w[1:] == 0).any() and np.abs(r.params - w).max() > 0.01
+    assert np.abs(r.params - w).max() > 0.005
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+def test_a_heavier_penalty_changes_nothing_but_the_penalised_estimate(rng, family):
+    """The step starts from a light penalty, whatever lam is; bounds are dropped altogether."""
+    X, y = sparse(rng, N=3000, family=family)
+    model = mg.GLM(family)
+    fits = [mg.fit(model, (X, y), penalty=mg.L1(lam)) for lam in (0.05, 0.5, 50.0)]
+    plain = mg.fit(model, (X, y))
+    for r in fits:
+        np.testing.assert_allclose(r.params, fits[0].params, atol=0.01 * fits[0].bse.min())
+        np.testing.assert_allclose(r.bse, fits[0].bse, rtol=1e-3)
+        assert np.abs((r.params - plain.params) / plain.bse).max() < 0.2
+        assert r.how.remainder < 0.05
+    assert not fits[2].penalized_params[1:].any()
+    box = mg.fit(model, (X, y), penalty=mg.Box(-0.1, 0.1))
+    np.testing.assert_allclose(box.params, plain.params, atol=1e-6)
+
+
+@pytest.mark.parametrize("N", [2000, 40_000])
+def test_separated_columns_have_no_interval_and_the_others_do(N):
+    """As without the penalty: also beyond the kept rows, and for counts."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(N), rng.normal(size=N), rng.random(N) < 0.02])
+    never = np.where(X[:, 2] == 1, 0, rng.poisson(np.exp(0.2 * X[:, 1])))
+    always = np.where(X[:, 2] == 1, 1, rng.random(N) < sigmoid(X[:, 1]))
+    for model, y in ((mg.Logistic(), always.astype(float)), (mg.Poisson(), never.astype(float))):
+        with pytest.warns(SeparationWarning, match="along 2"):
+            r = mg.fit(model, (X, y), penalty=mg.L1(1e-3))
+        assert np.isinf(r.bse[2]) and np.isfinite(r.bse[:2]).all()
 
 
 def test_another_link_takes_the_observed_curvature(rng):
     X, y = sparse(rng, family="bernoulli")
-    r = mg.fit(mg.GLM("bernoulli", "probit"), (X, y), penalty=mg.L1(0.03))
+    r = mg.fit(mg.GLM("bernoulli", "probit"), (X, y), penalty=mg.L1(0.01))
     w = r.penalized_params
     probit = mg.GLM("bernoulli", "probit")
     m = mg.moments(probit, w, (X, y))
     np.testing.assert_allclose(r.params, w - np.linalg.solve(m.hessian, m.mean), atol=1e-8)
     inner = -m.mean[1:]
-    np.testing.assert_allclose(inner[w[1:] != 0], 0.03 * np.sign(w[1:][w[1:] != 0]), atol=1e-8)
+    np.testing.assert_allclose(inner[w[1:] != 0], 0.01 * np.sign(w[1:][w[1:] != 0]), atol=1e-8)
 
 
 def test_lam_0_is_no_penalty(rng):
@@ -238,7 +270,7 @@ def test_weights_are_rows_and_offsets_are_known(rng):
             mg.Poisson(), (X.repeat(a, 0), y.repeat(a)), penalty=lam, offset=offset.repeat(a)
         )
         np.testing.assert_allclose(r.penalized_params, twice.penalized_params, atol=1e-8)
-        np.testing.assert_allclose(r.params, twice.params, atol=1e-7)
+        assert np.abs((r.params - twice.params) / r.bse).max() < 0.01  # centred elsewhere
 
 
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
@@ -259,7 +291,7 @@ def test_streams_and_files_give_what_arrays_give(tmp_path, rng, family):
     whole = mg.fit(model, (X, y), penalty=penalty)
     np.testing.assert_allclose(r.penalized_params.to_numpy(), whole.penalized_params, atol=1e-7)
     np.testing.assert_allclose(r.bse.to_numpy(), whole.bse, rtol=1e-4)
-    assert r.how.reads == (2 if family == "gaussian" else r.how.reads) <= 6
+    assert r.how.reads == 2 if family == "gaussian" else 4 <= r.how.reads <= 9
 
 
 def test_far_columns_are_centred(rng):
@@ -269,6 +301,41 @@ def test_far_columns_are_centred(rng):
     here, there = (mg.fit(mg.Linear(), (A, y), penalty=mg.L1(0.05)) for A in (X, far))
     np.testing.assert_allclose(there.penalized_params[1:], here.penalized_params[1:], atol=1e-6)
     np.testing.assert_allclose(there.bse[1:], here.bse[1:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [0, 8])
+def test_units_do_not_matter(rng, power):
+    """Columns from 1e-8 to 1e8, weights to match: the same fit, also beyond a working set."""
+    X, y = rng.normal(size=(300, 80)), rng.normal(size=300)
+    y = y + X[:, 0] - X[:, 70]
+    s = 10.0 ** rng.uniform(-power, power, 80)
+    for h, weighted in ((mg.L1(0.1), mg.L1(0.1, weights=s)), (mg.NonNegative(), mg.NonNegative())):
+        plain = mg.fit(mg.Linear(), (X, y), penalty=h).penalized_params
+        scaled = mg.fit(mg.Linear(), (X * s, y), penalty=weighted).penalized_params * s
+        np.testing.assert_allclose(scaled, plain, atol=1e-9)
+
+
+def test_groups_in_ordinary_units_meet_their_conditions(rng):
+    """An age, an income and the like: one step length for all of them would take for ever."""
+    N = 500
+    X = np.column_stack([np.ones(N), rng.normal(40, 10, N), rng.normal(size=N)])
+    X = np.column_stack([X, rng.normal(5e4, 2e4, N), rng.normal(3e4, 1e4, N)])
+    y = X @ [1.0, 0.02, 0.5, 2e-5, 0.0] + rng.normal(size=N)
+    h = mg.GroupLasso(0.05, [-1, 0, 0, 1, 1])
+    r = mg.fit(mg.Linear(), (X, y), penalty=h)
+    w = r.penalized_params
+    b = X.T @ (X @ w - y) / N
+    for g in ([1, 2], [3, 4]):
+        size = 0.05 * np.sqrt(2)
+        np.testing.assert_allclose(b[g], -size * w[g] / np.linalg.norm(w[g]), atol=1e-5 * size)
+
+
+def test_a_large_mean_response_swallows_nothing(rng):
+    X, y = sparse(rng, p=80)
+    here, there = (mg.fit(mg.Linear(), (X, y + s), penalty=mg.L1("bic")) for s in (0.0, 1e8))
+    assert there.path.lam == pytest.approx(here.path.lam, rel=1e-6)
+    np.testing.assert_allclose(there.penalized_params[1:], here.penalized_params[1:], atol=1e-6)
+    np.testing.assert_allclose(there.path.values, here.path.values, atol=1e-4)
 
 
 # Paths and choices.
@@ -322,11 +389,58 @@ def test_a_choice_over_many_rows_is_that_of_all_of_them(rng):
     X, y = regression(rng, "bernoulli", N=40_000, p=6)
     X = np.column_stack([X, rng.normal(size=(40_000, 6))])
     r = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1("bic"))
+    assert r.path.local
     risk = [2 * 40_000 * mg.Logistic().risk(w, (X, y)) for w in r.path.coefs]
     exact = np.array(risk) + np.log(40_000) * r.path.df
     near = np.abs(np.arange(len(exact)) - r.path.chosen) <= 5
     assert np.ptp(exact[near] - r.path.values[near]) < 0.5
     assert np.argmin(exact) == pytest.approx(r.path.chosen, abs=1)
+
+
+def test_a_path_over_many_rows_has_exact_optima(rng):
+    X, y = regression(rng, "bernoulli", N=40_000, p=5)
+    path = mg.penalty_path(mg.Logistic(), (X, y), mg.L1(0.01), count=4)
+    assert not path.coefs[0].any() and not path.local
+    assert path.lams[0] == pytest.approx(np.abs(X.T @ (0.5 - y)).max() / 40_000, rel=1e-6)
+    for lam, coefs in zip(path.lams, path.coefs, strict=True):
+        alone = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1(lam)).penalized_params
+        np.testing.assert_allclose(coefs, alone, atol=1e-5)
+
+
+def test_choices_at_an_end_are_told(rng):
+    X, y = rng.normal(size=(60, 200)), rng.normal(size=60)
+    with pytest.warns(IdentificationWarning):
+        r = mg.fit(mg.Linear(), (X, y + 3 * X[:, :20].sum(1)), penalty=mg.L1("aic"))
+    assert r.path.df.max() < 60 and "smallest that was tried" in " ".join(r.summary().split())
+
+
+def test_a_path_of_a_loss_of_ones_own_and_of_links_without_a_mean_at_0(rng):
+    X, y = sparse(rng, N=5000)
+    loss = mg.CustomLoss(lambda t, z: 0.5 * (z[1] - z[0] @ t) ** 2, X.shape[1])
+    free = np.arange(12) > 0
+    own = mg.penalty_path(loss, (X, y), mg.L1(0.1, weights=free), count=3)
+    known = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.1), count=3)
+    np.testing.assert_allclose(own.coefs, known.coefs, atol=1e-4)
+    gamma = rng.gamma(2.0, 0.5, 5000) / (1 + 0.5 * np.abs(X[:, 2]))
+    path = mg.penalty_path(mg.Gamma(), (np.abs(X), gamma), mg.L1("cv"))
+    assert np.isfinite(path.values).all()
+
+
+def test_reads_are_counted(rng):
+    X, y = sparse(rng, N=80_000, family="bernoulli")
+    reads = []
+
+    def blocks():
+        reads.append(0)
+        for i in range(0, 80_000, 4000):
+            reads[-1] += 1
+            yield X[i : i + 4000], y[i : i + 4000]
+
+    for penalty in (mg.L1(0.02), mg.L1("bic")):
+        for model, data in ((mg.Linear(), 0), (mg.Logistic(), 1)):
+            reads.clear()
+            r = mg.fit(model, mg.Stream(blocks), penalty=penalty)
+            assert sum(n == 20 for n in reads) == r.how.reads, (penalty, data)
 
 
 def test_at_lam_max_everything_is_0_and_that_is_said(rng):
@@ -438,6 +552,25 @@ BAD = {
     "gamma has no bic": (
         lambda X, y: mg.fit(mg.Gamma("log"), (X, np.exp(y)), penalty=mg.L1("bic")),
         InputError, "'cv'",
+    ),
+    "lam 0 ends no path": (
+        lambda X, y: mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.0)), InputError, "lam=0",
+    ),
+    "six rows": (
+        lambda X, y: mg.fit(mg.Logistic(), (X[:6, :2], 1.0 * (y[:6] > 0)), penalty=mg.L1("cv")),
+        InputError, "folds",
+    ),
+    "far": (
+        lambda X, y: mg.fit(mg.Linear(), (X[:, 1:] + 1e6, y), penalty=mg.L1(0.1)),
+        InputError, "add a column of ones",
+    ),
+    "chains": (
+        lambda X, y: mg.fit(mg.Linear(), (X, y), penalty=mg.L1(0.1), method="chains"),
+        InputError, "chains",
+    ),
+    "start": (
+        lambda X, y: mg.fit(mg.Poisson(), (X, y**2), penalty=mg.L1(0.1), start=[1.0]),
+        InputError, "shape",
     ),
     "not a penalty": (
         lambda X, y: mg.fit(mg.Linear(), (X, y), penalty=0.1), InputTypeError, "mg.L1",

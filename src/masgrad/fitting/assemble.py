@@ -163,7 +163,8 @@ def _warn(
             "repeated measurements, intervals for independent rows are too short",
         )
     open_ended = plan.passes in ("auto", "converge") and problem.source.again
-    limit = 10 * plan.tolerance if open_ended and problem.prior is None else FAR
+    sure = open_ended and problem.prior is None and not problem.one_step
+    limit = 10 * plan.tolerance if sure else FAR
     if done.felt > (1 if problem.prior is None else 0.3):
         say(
             AccuracyWarning,
@@ -185,6 +186,12 @@ def _notes(problem: Problem, options: "Options", local: Quadratic) -> list[str]:
         notes.append(
             f"{local.count:,.0f} rows for {len(local.point)} parameters: HC0 errors are too small; "
             + ("use more rows." if options.penalty is not None else "try cov_type='HC3'.")
+        )
+    if problem.one_step and per < 5:
+        left = local.count - len(local.point)
+        notes.append(
+            f"{local.count:,.0f} rows for {len(local.point)} parameters: errors rest on "
+            f"{left:,.0f} degrees of freedom and are rough."
         )
     if isinstance(problem.model, GaussianMixture | ReluNetwork):
         notes.append(

@@ -28,7 +28,9 @@ def close(problem: Problem, local: Quadratic, watch: Watch) -> Quadratic:
     family = problem.family
     assert family is not None
     loss = squares = 0.0
-    for rows in problem.source.blocks():
+    parts = problem.every_row()
+    assert parts is not None
+    for rows in parts:
         a = weight_of(rows)
         t = shifted(problem.predictors(local.point, rows), rows)
         with np.errstate(all="ignore"):

@@ -63,6 +63,8 @@ def _penalty(l1: str | None, l2: float | None) -> Penalty | None:
         return L1(lam)
     if isinstance(lam, str):
         raise InputError(f"--l2 goes with a number for --l1, not {l1!r}")
+    if not (lam >= 0 and l2 >= 0):
+        raise InputError(f"--l1 {lam:g} --l2 {l2:g}: numbers >= 0 are needed")
     return ElasticNet(lam + l2, lam / (lam + l2) if lam + l2 else 1.0)
 
 
@@ -71,13 +73,16 @@ def _shrunk(result: Result) -> str:
     kept = [(n, w) for n, w in zip(result.labels, result.penalized, strict=True) if w != 0]  # type: ignore
     width = max((len(n) for n, _ in kept), default=0)
     lines = [f"  {name:<{width}}  {number(w):>11}" for name, w in kept]
-    return "\n".join(["With the penalty (the others are 0):", *lines])
+    others = " (the others are 0)" if len(kept) < len(result.labels) else ""
+    return "\n".join([f"With the penalty{others}:", *lines])
 
 
 def show_result(path: Path, level: float, html: Path | None, plot: Path | None) -> None:
     """Print a saved result; write it as a page or a picture if asked."""
     result = load(path)
     print(result.summary(1 - level))
+    if result.penalized is not None:
+        print(_shrunk(result))
     if html is not None:
         with replaced(html) as file:
             file.write(page(f"{path.name}: {result.kind}", result.to_html(1 - level)).encode())

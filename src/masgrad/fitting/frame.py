@@ -116,11 +116,6 @@ def of_design(X: np.ndarray) -> Frame:
         return _against_constant(centre, spread, int(constants[0]), far)
     if far:
         return _reflected(centre, spread)
-    return of_size(X)
-
-
-def of_size(X: np.ndarray) -> Frame:
-    """Columns divided by their size, and not centred."""
     zero = np.zeros(X.shape[1])
     size = _spread(X[:ENOUGH], zero)
     size = size if (size > 0).all() else _spread(X, zero)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from masgrad.errors import InputError
 from masgrad.fitting import frame as frames
 from masgrad.fitting.frame import Frame
 from masgrad.fitting.problem import Problem
@@ -78,5 +79,11 @@ def penalised_frame(model: Model, rows: Rows, penalty: Penalty) -> Frame:
     if isinstance(penalty, Nuclear) or not isinstance(model, GLM):
         return frames.identity(model.dim(rows))
     frame = frames.of_design(rows[0])
-    turned = frame.constant is None and frame.far
-    return frames.of_size(rows[0]) if turned else frame
+    if frame.constant is None and frame.far:
+        far = int(np.argmax(np.abs(frame.centre / frame.scale)))
+        raise InputError(
+            f"column {far} of X is {abs(frame.centre[far] / frame.scale[far]):.2g} standard "
+            "deviations from 0, and there is no constant column to centre it against: add a column "
+            "of ones, or subtract the mean"
+        )
+    return frame

@@ -76,10 +76,22 @@ def _check(model: Model, source: Source, options: Options) -> None:
             f"penalty={options.penalty} is for linear predictors, and {type(model).__name__} has "
             "none; add the penalty to the loss"
         )
+    check_again(source)
+    check_covariance(options)
+
+
+def check_again(source: Source) -> None:
     if not source.again:
         raise InputError(
             "a penalised fit reads the rows more than once, and an iterator can be read once; give "
             "mg.Stream(function) with a function that starts it anew"
         )
-    if options.cov_type == "HC3" or options.method == "chains":
-        raise InputError("a penalised fit has the cov_type 'robust', 'HC1' or 'nonrobust'")
+
+
+def check_covariance(options: Options) -> None:
+    if options.method == "chains":
+        raise InputError("method='chains' is not for penalised fits; leave it out")
+    if options.cov_type == "HC3":
+        raise InputError(
+            "a penalised fit has the cov_type 'robust', 'HC0', 'HC1' or 'nonrobust', not 'HC3'"
+        )

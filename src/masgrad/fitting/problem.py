@@ -48,6 +48,7 @@ class Problem:
         stop: set by Ctrl-C: what has been read by then is what the result is about.
         span: the range of the responses seen so far, for checks that need all of them.
         length: rows of the first read that came to its end, to which later ones are held.
+        one_step: whether the estimate is one step from a penalised optimum, and no optimum itself.
     """
 
     model: Model
@@ -67,6 +68,7 @@ class Problem:
     notes: list[str] = field(default_factory=list)
     span: list[float] = field(default_factory=lambda: [np.inf, -np.inf])
     length: int | None = None
+    one_step: bool = False
 
     def __post_init__(self):
         self.lock = threading.Lock()

@@ -58,32 +58,58 @@ def is_quadratic(problem: Problem) -> bool:
     return isinstance(problem.family, Gaussian)
 
 
-def optimum(problem: Problem, lens: Lens, sample: Sample, plan: Plan, watch: Watch) -> Optimum:
+def optimum(
+    problem: Problem,
+    lens: Lens,
+    sample: Sample,
+    plan: Plan,
+    watch: Watch,
+    start: np.ndarray | None = None,
+    known: Quadratic | None = None,
+) -> Optimum:
     """The penalised optimum of all rows.
 
     Paper: MadProx - theta' = prox(theta - A b) in the metric of A^-1, with A = H^-1
+
+    Args:
+        problem: the loss.
+        lens: the penalty, and the coordinates it acts in.
+        sample: the kept rows.
+        plan: how many reads may be made, and how near is near.
+        watch: sees the reads.
+        start: psi to begin at; for least squares it does not matter.
+        known: the sums of least squares, where a path has read them.
     """
     if is_quadratic(problem):
-        return _least_squares(problem, lens, sample, watch)
-    psi = lens.psi(begin(problem, sample.rows))
+        return _least_squares(problem, lens, sample, watch, known)
+    psi = lens.psi(begin(problem, sample.rows)) if start is None else start
     psi, fall = descend(problem, lens, sample.rows, psi)
     if sample.whole:
         return Optimum(psi, _kept(problem, lens.phi(psi), sample, watch), 1, fall)
     return over_reads(problem, lens, psi, plan, watch)
 
 
-def _least_squares(problem: Problem, lens: Lens, sample: Sample, watch: Watch) -> Optimum:
-    """One read is the whole loss. It is taken at the mean response, where squares are small."""
-    start = level(problem, sample.rows)
-    phi = np.zeros(len(lens.unit)) if start is None else start
-    if sample.whole:
+def _least_squares(
+    problem: Problem, lens: Lens, sample: Sample, watch: Watch, known: Quadratic | None
+) -> Optimum:
+    """One read is the whole loss."""
+    phi = origin(problem, sample.rows)
+    if known is not None:
+        local = known
+    elif sample.whole:
         local = _kept(problem, phi, sample, watch)
     else:
         local = problem.read(phi, watch, meat=False)
         check_length(problem, local.rows)
-        problem.tally = False
+    problem.tally = False
     psi, _ = newton(lens, local, lens.psi(phi))
     return Optimum(psi, local.at(lens.phi(psi)), 1, 0.0)
+
+
+def origin(problem: Problem, rows: Rows) -> np.ndarray:
+    """phi at the mean response, where squares are small; 0 without a constant column."""
+    start = level(problem, rows)
+    return np.zeros(problem.model.dim(rows)) if start is None else start
 
 
 def _kept(problem: Problem, phi: np.ndarray, sample: Sample, watch: Watch) -> Quadratic:

@@ -3,12 +3,9 @@
     cv    mean loss on the rows left out, over 5 folds; the lam of the smallest
     bic   -2 log-likelihood + df log N        aic   ... + 2 df
 
-Each optimum starts from the one before it. A `Part` is some of the rows, as far as a path needs
-them: least squares as its sums, of which one read gives those of every fold; other losses as rows
-in memory or, where they are too many, as local quadratic models of all rows at a pilot estimate.
+Each optimum starts from the one before it.
 """
 
-import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,25 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from masgrad.data.regression import mass
 from masgrad.errors import InputError, InterruptedWarning, say
 from masgrad.fitting.lens import Lens
-from masgrad.fitting.problem import Problem
-from masgrad.fitting.proximal import descend, newton
-from masgrad.fitting.quadratic import Quadratic
+from masgrad.fitting.parts import Part, Split
 from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family
 from masgrad.penalties.penalty import Scaled
-from masgrad.types import Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNT, RATIO = 60, 1e-3
 """Points of a path, and its end as a share of its beginning."""
-
-ROUGH = 1e-3
-"""N times the fall of the objective at which a point of a path is near enough to be judged."""
 
 ROUNDING = 1e-9
 """By which a path begins above the largest lam, so that everything is 0 there exactly."""
@@ -45,76 +35,6 @@ PATIENCE = 10
 
 EVERYTHING = 1e60
 """A lam at which only what is not penalised is left."""
-
-
-class Part(abc.ABC):
-    """Some rows."""
-
-    count: float
-
-    @abc.abstractmethod
-    def optimum(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        """Their penalised optimum, from a start."""
-
-    @abc.abstractmethod
-    def risk(self, lens: Lens, psi: np.ndarray) -> float:
-        """Their mean loss."""
-
-    @abc.abstractmethod
-    def gradient(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        """Its gradient in psi."""
-
-
-@dataclass(frozen=True)
-class Sums(Part):
-    """A local quadratic model; of least squares the loss is half a sum of squares."""
-
-    local: Quadratic
-    squared: bool
-
-    @property
-    def count(self) -> float:  # pyright: ignore
-        return self.local.count
-
-    def optimum(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        return newton(lens, self.local, psi)[0]
-
-    def risk(self, lens: Lens, psi: np.ndarray) -> float:
-        moved = self.local.at(lens.phi(psi))
-        return (moved.squares / 2 if self.squared else moved.loss) / self.count
-
-    def gradient(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        return self.local.at(lens.phi(psi)).gradient * lens.unit / self.count
-
-
-@dataclass(frozen=True)
-class InMemory(Part):
-    """Rows themselves."""
-
-    problem: Problem
-    rows: Rows
-
-    @property
-    def count(self) -> float:  # pyright: ignore
-        return mass(self.rows)
-
-    def optimum(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        return descend(self.problem, lens, self.rows, psi, ROUGH)[0]
-
-    def risk(self, lens: Lens, psi: np.ndarray) -> float:
-        return float(self.problem.losses(lens.phi(psi), self.rows).sum()) / self.count
-
-    def gradient(self, lens: Lens, psi: np.ndarray) -> np.ndarray:
-        sums = self.problem.block_sums(lens.phi(psi), self.rows, hessian=False, meat=False)
-        return sums.gradient * lens.unit / self.count
-
-
-@dataclass(frozen=True)
-class Split:
-    """All rows, and for cross-validation pairs of those that are fitted and those left out."""
-
-    whole: Part
-    folds: tuple[tuple[Part, Part], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +50,9 @@ class PenaltyPath:
         values: (m,), the criterion: mean loss on the rows left out, or the information criterion.
         errors: (m,), for "cv" the standard error of that over folds, else 0.
         names: of the coefficients.
+        local: whether coefs and risk are those of local quadratic models of the loss, which hold
+            near the lam that was chosen: with a criterion, and more rows than are kept.
+        stopped: whether Ctrl-C cut the path short.
     """
 
     lams: np.ndarray
@@ -140,6 +63,8 @@ class PenaltyPath:
     values: np.ndarray
     errors: np.ndarray
     names: tuple[str, ...] = ()
+    local: bool = False
+    stopped: bool = False
 
     @property
     def chosen(self) -> int:
@@ -169,7 +94,7 @@ def walk(
     family: Family | None = None,
     end: float | None = None,
     count: int = COUNT,
-    tell: Callable[[], None] = lambda: None,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[PenaltyPath, np.ndarray]:
     """The path and, for each of its points, psi of all rows, (m, p).
 
@@ -177,43 +102,65 @@ def walk(
     PATIENCE points.
     """
     psi, top = beginning_of(lens, split.whole)
-    last = top * RATIO if end is None else min(end, top)
-    lams = np.geomspace(top, last, count) if top > 0 else np.array([last])
+    top = top if split.top is None else split.top
+    lams, found, stopped = _lams(top, end, count), [], False
     starts = [psi] * (1 + len(split.folds))
-    found: list[tuple] = []
     try:
         for lam in lams:
             found.append(_point(lens.with_lam(lam), split, criterion, family, starts))
-            tell()
-            if end is None and _risen([row[3] for row in found]):
+            tell(len(found))
+            if criterion and _ends(criterion, family, split, [row[3] for row in found], found[-1]):
                 break
     except KeyboardInterrupt:
         if not found:
             raise
+        stopped = True
         say(InterruptedWarning, f"the path was stopped after {len(found)} of {count} points")
     psis, risks, dfs, values, errors = (np.array(column) for column in zip(*found, strict=True))
     coefs = np.array([lens.theta(psi) for psi in psis])
-    path = PenaltyPath(lams[: len(found)], coefs, risks, dfs, criterion, values, errors)
+    path = PenaltyPath(
+        lams[: len(found)], coefs, risks, dfs, criterion, values, errors,
+        local=split.top is not None, stopped=stopped,
+    )  # fmt: skip
     return path, psis
+
+
+def _lams(top: float, end: float | None, count: int) -> np.ndarray:
+    """From the top down to the end, or to RATIO of it; the end alone, where that is above."""
+    if end is not None and (end >= top or top == 0):
+        return np.array([end])
+    if top == 0:
+        return np.zeros(1)
+    return np.geomspace(top, top * RATIO if end is None else end, count)
+
+
+def _ends(
+    criterion: str, family: Family | None, split: Split, values: list[float], last: tuple
+) -> bool:
+    """Whether a criterion has risen for long, or has as many coefficients as rows to feed on."""
+    if not np.isfinite(values[-1]):
+        raise InputError(f"{criterion} is {values[-1]} on the path; give lam as a number")
+    full = criterion != "cv" and isinstance(family, Gaussian) and last[2] > split.whole.count / 2
+    return full or len(values) - 1 - int(np.argmin(values)) >= PATIENCE
 
 
 def _point(
     lens: Lens, split: Split, criterion: str, family: Family | None, starts: list[np.ndarray]
 ) -> tuple[np.ndarray, float, int, float, float]:
     """One lam: psi, risk and df of all rows, the criterion and its error; starts move along."""
-    starts[0] = split.whole.optimum(lens, starts[0])
+    starts[0], risk = split.whole.optimum(lens, starts[0])
     out = []
     for f, (fitted, left) in enumerate(split.folds, 1):
-        starts[f] = fitted.optimum(lens, starts[f])
+        starts[f], _ = fitted.optimum(lens, starts[f])
         out.append(left.risk(lens, starts[f]))
-    risk, df = split.whole.risk(lens, starts[0]), freedom(lens, starts[0])
+    df = freedom(lens, starts[0])
     return (starts[0], risk, df, *judge(criterion, family, split, risk, df, out))
 
 
 def beginning_of(lens: Lens, part: Part) -> tuple[np.ndarray, float]:
     """The optimum of what is not penalised, and the lam down to which it stays optimal."""
     assert isinstance(lens.penalty, Scaled)
-    psi = part.optimum(lens.with_lam(EVERYTHING), np.zeros(len(lens.unit)))
+    psi, _ = part.optimum(lens.with_lam(EVERYTHING), part.start(lens))
     top = lens.penalty.largest(part.gradient(lens, psi)) * (1 + ROUNDING)
     if not np.isfinite(top):
         raise InputError(
@@ -257,8 +204,3 @@ def check_criterion(criterion: str, family: Family | None) -> None:
             f"lam={criterion!r} needs a likelihood without an unknown scale: gaussian, binomial or "
             "poisson; use lam='cv'"
         )
-
-
-def _risen(values: list[float]) -> bool:
-    """Whether the smallest value is PATIENCE points back."""
-    return len(values) - 1 - int(np.argmin(values)) >= PATIENCE

@@ -13,12 +13,12 @@ from masgrad.fitting.diagnose import Diagnostic, Diagnostics
 from masgrad.fitting.estimate import Sample
 from masgrad.fitting.lens import Lens
 from masgrad.fitting.problem import Problem
-from masgrad.fitting.proximal import Optimum, is_quadratic
+from masgrad.fitting.proximal import Optimum
 from masgrad.fitting.reads import Reads
 from masgrad.fitting.result import Result
 from masgrad.fitting.selection import PenaltyPath
 from masgrad.fitting.watch import Watch
-from masgrad.penalties.penalty import Scaled
+from masgrad.penalties.penalty import Penalty, Scaled
 
 NO_TARGET = "none"
 
@@ -37,7 +37,7 @@ def point_only(
         found.reads, watch.rows / (time.perf_counter() - began), 0.0,
         float(np.sqrt(2 * found.fall / p)), np.inf,
     )  # fmt: skip
-    said = "the data alone do not determine every coefficient: there are no intervals."
+    words = "the data alone do not determine every coefficient: there are no intervals."
     return Result(
         model=problem.model,
         theta=theta,
@@ -54,30 +54,31 @@ def point_only(
         kind=kind(problem.model),
         target=NO_TARGET,
         notes=tuple(problem.notes),
-        diagnostics=Diagnostics((Diagnostic("separation", False, said),)),
+        diagnostics=Diagnostics((Diagnostic("identification", False, words),)),
         shifted=offset_of(sample.rows) is not None,
     )
 
 
-def said(lens: Lens, found: Optimum, inferred: bool) -> str:
+def said(penalty: Penalty, lens: Lens, found: Optimum, inferred: bool) -> str:
     """What the penalty left, for the summary."""
-    penalty, psi = lens.penalty, found.psi
-    words = f"Penalty {penalty!r}: result.penalized_params have {penalty.left(lens.theta(psi))}."
+    words = f"Penalty {penalty!r}: result.penalized_params have "
+    words += f"{penalty.left(lens.theta(found.psi))}."
     if inferred:
         words += " Estimates and intervals are without it."
-    penalised = np.delete(psi, [] if lens.frame.constant is None else [lens.frame.constant])
-    if isinstance(penalty, Scaled) and not penalised.any():
-        top = penalty.largest(found.local.gradient * lens.unit / found.local.count)
+    if isinstance(lens.penalty, Scaled) and lens.value(found.psi) == 0 and lens.penalty.lam > 0:
+        top = lens.penalty.largest(found.local.gradient * lens.unit / found.local.count)
         words += f" lam is at or above lam_max = {top:.4g}, from which on all penalised ones are 0."
     return words
 
 
-def choice(problem: Problem, path: PenaltyPath | None) -> list[str]:
-    """How lam was chosen, and what that does to the intervals."""
+def choice(path: PenaltyPath | None) -> list[str]:
+    """How lam was chosen."""
     if path is None:
         return []
     how = {"cv": "5-fold cross-validation"}.get(path.criterion, path.criterion.upper())
-    words = f"lam = {path.lam:.4g} was chosen by {how} from {len(path.lams)} (result.path); "
-    if is_quadratic(problem):
-        return [f"{words}intervals do not depend on it."]
-    return [f"{words}intervals take it as given, which matters little if lam is small."]
+    words = f"lam = {path.lam:.4g} was chosen by {how} from {len(path.lams)} (result.path)"
+    if path.stopped:
+        words += ", when Ctrl-C cut the path short"
+    elif path.chosen == len(path.lams) - 1 and len(path.lams) > 1:
+        words += ", the smallest that was tried: a better one may lie below"
+    return [words + "."]

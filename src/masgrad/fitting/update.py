@@ -21,12 +21,18 @@ from masgrad.fitting.pipeline import fit_source
 from masgrad.fitting.prediction import check_offset
 from masgrad.fitting.result import Result
 from masgrad.fitting.sources import as_source
+from masgrad.models.canonical import Gaussian
 from masgrad.models.glm import GLM
 from masgrad.precision import float64
 
 NOT_PENALISED = (
     "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
     "none; fit all rows together for them."
+)
+
+FROM_PENALISED = (
+    "H and M of the old rows are those at a penalised estimate, from which theirs was one step: "
+    "errors may be several per cent off."
 )
 
 
@@ -85,6 +91,8 @@ def update(
         notes = (f"{result.cov_type} needs the old rows: these errors are {new.cov_type}.", *notes)
     if result.penalized is not None:
         notes = (NOT_PENALISED, *notes)
+        if isinstance(model, GLM) and not isinstance(model.family, Gaussian):
+            notes = (FROM_PENALISED, *notes)
     how = replace(new.how, remainder=new.how.remainder + old)
     return replace(new, how=how, notes=notes)
 

@@ -191,7 +191,13 @@ class Box(Separable):
             raise InputError("a lower bound of inf or an upper one of -inf leaves no theta")
 
     def __repr__(self) -> str:
-        return f"Box({self.lower}, {self.upper})"
+        if self.lower.ndim:
+            return f"Box({len(self.lower)} bounds)"
+        return (
+            "NonNegative()"
+            if (self.lower, self.upper) == (0, np.inf)
+            else (f"Box({self.lower:g}, {self.upper:g})")
+        )
 
     def value(self, theta: Array) -> Array:
         low, high = self._ends(theta)
