@@ -61,7 +61,8 @@ def fit(
         offset: a known part of the linear predictor, (N,), or the name of a column.
         exposure: what log(exposure) is added to the offset for, (N,), or the name of a column.
         formula: for tables, such as "y ~ a + b".
-        cov_type: "robust" (HC0), "HC1", "HC3", or "nonrobust", which trusts the model.
+        cov_type: "robust" (HC0; after a penalty with kinks HC1), "HC0", "HC1", "HC3", or
+            "nonrobust", which trusts the model.
         method: "sandwich", or "chains": the spread of averaged MasGrad chains.
         chains: how many of them.
         step_size: MasGrad's step in its first read, in units of 1/gamma.
