@@ -235,8 +235,8 @@ def closing(found: dict) -> str:
   {get(logistic, "0.3|step", "signal")} at 0.3 lam_max, {get(logistic, "bic|step", "signal")} with
   BIC and {get(logistic, "cv|step", "signal")} with CV. (From the optimum at lam itself they were
   80.7 % at 0.3 lam_max and 89.4 % with BIC, over 500 samples, biased towards 0 by 1.1 and 0.6
-  standard errors: pooled coverage hid it, for 19 of 20 coefficients are null here.) With a lam far below
-  lam_0 the estimate goes to that without a penalty, which is biased outwards:
+  standard errors: pooled coverage hid it, for 19 of 20 coefficients are null here.) With a lam
+  far below lam_0 the estimate goes to that without a penalty, which is biased outwards:
   {get(logistic, "0.03|step", "signal")} at 0.03 lam_max, and without a penalty
   {get(logistic, "|without penalty", "signal")}.
 - **Choosing lam on the same rows** does nothing to estimates and intervals where the choice is

@@ -104,6 +104,26 @@ def test_sparse_poisson_is_glums(rng):
     np.testing.assert_array_equal(r.penalized_params[1:] != 0, np.abs(other.coef_) > 1e-9)
 
 
+@pytest.mark.long
+def test_skglm_agrees(diabetes, cancer):
+    """A third solver; it compiles for a while."""
+    from skglm import Lasso as Other
+    from skglm import SparseLogisticRegression
+
+    X, y = diabetes
+    y = y - y.mean()
+    for lam in (0.05, 0.5):
+        theirs = Other(lam, fit_intercept=False, tol=1e-12).fit(X, y).coef_
+        ours = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(lam)).penalized_params
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+        np.testing.assert_array_equal(ours != 0, theirs != 0)
+    X, y = cancer
+    theirs = SparseLogisticRegression(0.02, fit_intercept=False, tol=1e-10).fit(X, 2 * y - 1)
+    with pytest.warns(SeparationWarning):
+        r = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1(0.02))
+    np.testing.assert_allclose(r.penalized_params, theirs.coef_.ravel(), atol=1e-5)
+
+
 def test_other_penalties_meet_their_conditions_of_optimality(rng):
     X, y = sparse(rng)
     X = X[:, 1:]
