@@ -64,7 +64,8 @@ def as_size(name: str, value: Any, zero: bool = False) -> float:
     """One positive number (or 0, if allowed) whose fourth power is a number as well."""
     number = as_number(name, value)
     if number < 0 or (number == 0 and not zero):
-        raise InputError(f"{name}={number:g}; a positive number is needed")
+        needed = "a number >= 0" if zero else "a positive number"
+        raise InputError(f"{name}={number:g}; {needed} is needed")
     if number and not 1e-70 < number < 1e70:
         raise InputError(f"{name}={number:g}; a number between 1e-70 and 1e70 is needed")
     return number

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from masgrad.fitting.picture import BLUE, GREY, ORANGE, save_figure
 
@@ -32,6 +33,7 @@ def plot_path(path: "PenaltyPath", file: str | Path | None = None) -> Figure:
         if path.criterion:
             ax.axvline(path.lam, color=ORANGE, lw=1.2, ls="--")
     axes[-1].set_xscale("log")
+    axes[-1].xaxis.set_minor_formatter(NullFormatter())
     axes[-1].invert_xaxis()
     axes[-1].set_xlabel("lam")
     if file is not None:

@@ -51,6 +51,7 @@ def ridge_of(penalty: Penalty | None, frame: Frame) -> Ridge:
     if penalty is None:
         return Ridge()
     assert isinstance(penalty, ElasticNet) and penalty.smooth
+    penalty.check(len(frame.matrix))
     each = np.ones(len(frame.matrix)) if penalty.weights is None else penalty.weights.copy()
     if frame.constant is not None:
         each[frame.constant] = 0.0

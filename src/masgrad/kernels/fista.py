@@ -38,7 +38,9 @@ class Fista(eqx.Module):
         """The next state of every chain."""
         del key
         if field.batch_size is not None:
-            raise InputError("fista's momentum is for gradients without noise: batch_size=None")
+            raise InputError(
+                "fista's momentum is for gradients without noise; give batch_size=None"
+            )
         eta = self.step_size(state.t) if callable(self.step_size) else self.step_size
         b = field.moments(state.y, cov=False).mean
         theta, _ = self.prox(state.y - eta * b, eta, None, state.theta)

@@ -143,7 +143,12 @@ class Scaled(Penalty):
 
     def __repr__(self) -> str:
         lam = repr(self.lam) if isinstance(self.lam, str) else f"{float(self.lam):.4g}"
-        return f"{self.name}({lam})"
+        return f"{self.name}({lam}{self.said})"
+
+    @property
+    def said(self) -> str:
+        """What else it was made with, in its representation."""
+        return ""
 
 
 def as_lam(lam: Any) -> Any:

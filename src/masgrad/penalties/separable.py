@@ -85,6 +85,10 @@ class ElasticNet(Scaled, Separable):
         return {0.0: "L2", 1.0: "L1"}.get(float(self.l1_ratio), "ElasticNet")
 
     @property
+    def said(self) -> str:
+        return f", l1_ratio={float(self.l1_ratio):.4g}" if self.name == "ElasticNet" else ""
+
+    @property
     def smooth(self) -> bool:
         """Whether it is squares alone, which need no proximal map."""
         return bool(self.l1_ratio == 0) and self.criterion is None

@@ -58,6 +58,10 @@ class GroupLasso(Scaled):
         for name, value in (("groups", labels), ("weights", weights), ("member", member)):
             object.__setattr__(self, name, value)
 
+    @property
+    def said(self) -> str:
+        return f", {len(self.member)} groups"
+
     def value(self, theta: Array) -> Array:
         w = self.weights if theta.ndim == 1 else self.weights[:, None]
         return self.lam * (w * self._lengths(theta)).sum(0)
@@ -127,8 +131,9 @@ class Nuclear(Scaled):
             raise InputTypeError(f"shape={shape!r}; (rows, cols) of the matrix is needed")
         object.__setattr__(self, "shape", (int(shape[0]), int(shape[1])))
 
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, {self.shape})"
+    @property
+    def said(self) -> str:
+        return f", {self.shape}"
 
     def value(self, theta: Array) -> Array:
         return self.lam * self._svd(theta)[1].sum(-1)
