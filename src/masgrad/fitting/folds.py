@@ -58,6 +58,8 @@ def _pilot(
     """
     kept = _in_memory(problem, sample.rows, folds, seed)
     path, psis = walk(lens, kept, criterion, problem.family)
+    if path.stopped:
+        raise KeyboardInterrupt
     n = count_rows(sample.rows)
     lam = path.lam * np.sqrt(n / max(problem.source.count or n, n))
     return lam, kept.whole.optimum(lens.with_lam(lam), psis[path.chosen])[0]

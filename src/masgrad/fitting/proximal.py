@@ -161,12 +161,17 @@ def _shortened(
 
 
 def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, plan: Plan, watch: Watch) -> Optimum:
-    """Proximal Newton steps, one for each read of all rows; a step that went too far is halved."""
+    """Proximal Newton steps, one for each read of all rows; a step that went too far is halved.
+
+    A read that Ctrl-C cuts short is given up for the one before it.
+    """
     work, before, last, known = scoring(problem), psi, np.inf, np.zeros(2)
-    most, near = plan.most, NEAR * plan.tolerance**2
+    most, near, done = plan.most, NEAR * plan.tolerance**2, None
     for reads in range(1, most + 1):
         watch.restart()
         local = work.read(lens.phi(psi), watch, meat=False)
+        if done is not None and problem.stop.is_set():
+            return done
         check_length(problem, local.rows)
         known = local.constants if work.tally else known
         local, work.tally, problem.tally = replace(local, constants=known), False, False
@@ -175,8 +180,9 @@ def over_reads(problem: Problem, lens: Lens, psi: np.ndarray, plan: Plan, watch:
             psi = (before + psi) / 2
             continue
         new, fall = newton(lens, local, psi)
-        if local.count * fall <= near or reads == most or problem.stop.is_set():
-            return Optimum(new, local.at(lens.phi(new)), reads, local.count * fall)
+        done = Optimum(new, local.at(lens.phi(new)), reads, local.count * fall)
+        if done.fall <= near or reads == most or problem.stop.is_set():
+            return done
         before, last, psi = psi, value, new
     raise AssertionError("the last read returns")
 

@@ -102,7 +102,7 @@ def walk(
     PATIENCE points.
     """
     psi, top = beginning_of(lens, split.whole)
-    top = top if split.top is None else split.top
+    top = top if split.top is None else min(top, split.top)
     lams, found, stopped = _lams(top, end, count), [], False
     starts = [psi] * (1 + len(split.folds))
     try:
