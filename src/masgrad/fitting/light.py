@@ -33,7 +33,7 @@ def light_start(
     problem: Problem, lens: Lens, found: Optimum, sample: Sample, plan: Plan, watch: Watch
 ) -> Optimum:
     """The optimum from which one step is made; of least squares any will do."""
-    if is_quadratic(problem):
+    if is_quadratic(problem) or problem.stop.is_set():
         return found
     light = _lighter(problem, lens, found, sample)
     if light is None:
