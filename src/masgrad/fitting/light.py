@@ -2,7 +2,7 @@
 
 One step corrects what the penalty did to first order. What it leaves is of second order in
 w - theta, and counts in standard errors: from a heavy penalty nothing is left of the level of an
-interval (logistic, N = 20,000, p = 50, lam = 0.4 lam_max: 0 % of the coefficients that are not 0).
+interval (logistic, N = 20,000, p = 50, lam = 0.4 lam_max: none of 30 coefficients covered).
 From no penalty at all the estimate is that of maximum likelihood, which is biased by order p / N.
 So the step starts from the penalised optimum at lam or, if that is smaller, at
 
