@@ -25,6 +25,9 @@ LOST = 1e8
 are left must tell collinear columns apart: powers of the year 1984."""
 
 
+FEW = 64
+"""Columns up to which sums are turned by products of matrices."""
+
 ENOUGH = 1 << 13
 """Rows that tell the spread of columns, unless one does not vary in them."""
 
@@ -67,8 +70,11 @@ class Frame:
         return RowSums(s.gradient @ self.matrix, H, M, s.squares, peak, s.loss, expected)
 
     def _turned(self, H: np.ndarray) -> np.ndarray:
-        """J'H J. J is a diagonal d, and against a constant column k a row r beside it."""
-        if self.far:
+        """J'H J. J is a diagonal d, and against a constant column k a row r beside it.
+
+        Two products lose fewer digits where H is nearly singular, and cost nothing up to FEW.
+        """
+        if self.far or len(H) <= FEW:
             return self.matrix.T @ H @ self.matrix
         d, k = np.diag(self.matrix), self.constant
         scaled = H * np.outer(d, d)
