@@ -263,6 +263,9 @@ whatever lam; skglm's time grows as lam falls.
 
 {compared(logistic)}
 
+`mg.fit` also takes the lighter optimum from which its step starts, and looks for separated
+responses: more than the optimum itself.
+
 ## Parquet, {ROWS:,} x {COLUMNS} doubles ({size:.1f} GB), `mg.glm(..., penalty=mg.L1(lam))`
 
 A process of its own each, intervals included; skglm and scikit-learn would hold the
