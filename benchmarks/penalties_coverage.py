@@ -76,6 +76,15 @@ CELLS = {
     "poisson": Cell(
         "Poisson", "poisson", spaced(200, np.full(10, 0.15)), 2000, 100, (0.1, 0.3, "bic")
     ),
+    "small": Cell(
+        "Logistic, small p / N", "logistic", spaced(20, np.ones(5)), 2000, 200, (0.1, 0.4)
+    ),
+    "smaller": Cell(
+        "Logistic, smaller p / N", "logistic", spaced(50, EVEN), 20_000, 40, (0.1, 0.4)
+    ),
+    "small poisson": Cell(
+        "Poisson, small p / N", "poisson", spaced(20, np.full(5, 0.4)), 2000, 150, (0.1, 0.4)
+    ),
     "near": Cell("p near N", "linear", spaced(200, WEAK * 2), 300, 500, (0.1, "bic")),
 }  # fmt: skip
 MODELS = {"linear": mg.Linear(), "logistic": mg.Logistic(), "poisson": mg.Poisson()}

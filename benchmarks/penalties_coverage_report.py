@@ -184,9 +184,10 @@ def bars(found: dict) -> list[str]:
 HEADER = """\
 # Coverage of 95 % intervals after a penalty
 
-From `make coverage-penalties`, which keeps finished cells: they may be of different commits (here the
-linear ones are older than the others, with the same least squares). Intervals of `mg.fit(penalty=mg.L1(lam))`, which are those of
-one step without the penalty, and others on the same rows. Columns are AR(0.5). After ± is the
+From `make coverage-penalties`, which keeps finished cells: they may be of different commits (here
+the linear ones are older than the others, with the same least squares). Intervals of
+`mg.fit(penalty=mg.L1(lam))`, which are those of one step without the penalty, and others on the
+same rows. Columns are AR(0.5). After ± is the
 Monte-Carlo standard error. Null coefficients are 0, and nine of ten or more here: pooled coverage
 is mostly theirs. "Selected" are intervals of coefficients that are not 0 in `penalized_params`;
 "selected null" those of them whose theta* is 0. Length, bias (+ is away from 0) and the ratio of
