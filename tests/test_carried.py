@@ -9,7 +9,7 @@ from scipy import sparse
 
 import masgrad as mg
 from masgrad.data.regression import Regression, offset_of, weight_of
-from masgrad.data.tabled import predictors, table_source
+from masgrad.data.table_source import predictors, table_source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.sources import as_source, matrices
 

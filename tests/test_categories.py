@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import masgrad as mg
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Stream
-from masgrad.data.tabled import predictors, table_source
+from masgrad.data.table_source import predictors, table_source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.sources import as_source
 

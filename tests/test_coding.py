@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import masgrad as mg
-from masgrad.data.formulas import Terms, parse
-from masgrad.data.learning import learn
-from masgrad.data.tabled import predictors
-from masgrad.data.tables import TableSource, open_table
+from masgrad.data.formula.formulas import parse
+from masgrad.data.formula.learning import learn
+from masgrad.data.formula.terms import Terms
+from masgrad.data.table_source import TableSource, open_table, predictors
 from masgrad.errors import InputError
 from masgrad.fitting.sources import as_source
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from masgrad.data.expressions import FUNCTIONS, LEARNED
-from masgrad.data.formulas import Terms, parse
-from masgrad.data.learning import learn
-from masgrad.data.tables import open_table
+from masgrad.data.formula.expressions import FUNCTIONS, LEARNED
+from masgrad.data.formula.formulas import parse
+from masgrad.data.formula.learning import learn
+from masgrad.data.formula.terms import Terms
+from masgrad.data.table_source import open_table
 from masgrad.errors import InputError, InputTypeError
 
 READ = {

@@ -1,6 +1,7 @@
 """Data flow one way: a short test that reads imports."""
 
 import ast
+import re
 from pathlib import Path
 
 import masgrad
@@ -23,6 +24,13 @@ LAYERS = [
     ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+# The same within data, by the second component.
+DATA = [
+    ["arrays", "regression", "source", "sparse", "files", "simulate"],
+    ["tables"],
+    ["formula"],
+    ["table_source"],
+]
 
 
 def layer_of(path: Path) -> str:
@@ -56,6 +64,17 @@ def test_no_import_goes_against_the_flow():
     assert {layer_of(p) for p in files} == set(LEVEL)
     wrong = {str(p.relative_to(ROOT)): against_the_flow(p) for p in files}
     assert {k: v for k, v in wrong.items() if v} == {}
+
+
+def test_data_become_rows_one_way():
+    """Within data: arrays, then tables, then formulas, then the source that joins the two."""
+    level = {name: k for k, names in enumerate(DATA) for name in names}
+    files = [p for p in (ROOT / "data").rglob("*.py") if p != ROOT / "data" / "__init__.py"]
+    second = {p: p.relative_to(ROOT / "data").parts[0].removesuffix(".py") for p in files}
+    assert set(second.values()) == set(level)
+    for path, own in second.items():
+        used = re.findall(r"from masgrad\.data\.(\w+)", path.read_text())
+        assert [name for name in used if level[name] > level[own]] == [], path
 
 
 def test_the_check_sees_an_arrow_against_the_flow(tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ from pyarrow import dataset
 
 import masgrad as mg
 from masgrad.data.arrays import BLOCK
-from masgrad.data.columns import shuffle
-from masgrad.data.formulas import parse
-from masgrad.data.learning import learn
-from masgrad.data.paths import column_names, expand
-from masgrad.data.tables import MEMORY, TableSource, open_table
+from masgrad.data.formula.formulas import parse
+from masgrad.data.formula.learning import learn
+from masgrad.data.table_source import MEMORY, TableSource, open_table
+from masgrad.data.tables.medium import shuffle
+from masgrad.data.tables.paths import column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning
 
 FORMULA = "y ~ a + i + b + a:i"

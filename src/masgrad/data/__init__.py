@@ -1,1 +1,4 @@
-"""Observations: tables of rows in memory, and simulators that make fresh ones."""
+"""Observations: rows in memory, tables of any size seen through formulas, and simulators.
+
+Imports go one way: arrays, regression, source -> tables -> formula -> table_source.
+"""

@@ -1,15 +1,24 @@
 """Rows of a regression that carry more than (X, y): a frequency and a known part of the predictor.
 
-A row of weight 2 is a row twice, one of weight 0 is none at all: whoever makes blocks drops those.
-The linear predictor is x'theta + offset.
+A row of weight 2 counts as two rows, a row of weight 0 as none: `weigh` leaves it out before
+anything else looks at it. The linear predictor is x'theta + offset, where log(exposure) is a part
+of the offset.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from masgrad.data.arrays import count_rows
+from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
+
+ROLES: tuple[str, ...] = ("weights", "offset", "exposure")
+
+Place = Callable[[int], str]
+"""How to name a row."""
 
 
 class Regression(NamedTuple):
@@ -46,3 +55,78 @@ def mass(rows: Rows) -> float:
     """Observations that the rows stand for: the sum of their frequencies."""
     weight = weight_of(rows)
     return count_rows(rows) if weight is None else float(weight.sum())
+
+
+def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray:
+    """One number a row, for weights, offset or exposure; a Series must have the data's index."""
+    if isinstance(given, str):
+        raise InputTypeError(
+            f"{role}={given!r} names a column, and the data have no names; give an array, or a "
+            "formula and a table"
+        )
+    if isinstance(given, pd.Series) and index is not None and not given.index.equals(index):
+        raise InputError(
+            f"{role} and the data have different indexes; align them: .loc[data.index]"
+        )
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(f"{role} are not numbers: {error}") from None
+    if values.shape != (rows,):
+        raise InputError(f"{role} has shape {values.shape}; ({rows},) is needed, one for each row")
+    return values
+
+
+class Weighed(NamedTuple):
+    """What rows carry, and which of them are kept where some have weight 0: None if all are."""
+
+    kept: np.ndarray | None
+    weight: np.ndarray | None
+    offset: np.ndarray | None
+
+
+def weigh(
+    carried: Iterable[np.ndarray | None],
+    place: Place = lambda row: f"row {row}",
+    labels: tuple[str, ...] = ROLES,
+) -> Weighed:
+    """Frequencies and offset + log(exposure) of the rows that have a weight, checked.
+
+    Args:
+        carried: weights, offset, exposure.
+        place: how to name a row.
+        labels: how to name the three.
+    """
+    weight, offset, exposure = carried
+    kept = None
+    if weight is not None:
+        need = "a frequency is 0 or more, and 0 leaves a row out"
+        weight = _check(labels[0], weight, weight >= 0, place, need)
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            weight, offset, exposure = (only(a, kept) for a in (weight, offset, exposure))
+    at = place if kept is None else lambda row: place(int(kept[row]))
+    if offset is not None:
+        offset = _check(labels[1], offset, np.isfinite(offset), at, "a number is needed")
+    if exposure is not None:
+        exposure = _check(labels[2], exposure, exposure > 0, at, "an exposure is more than 0")
+        offset = np.log(exposure) + (0.0 if offset is None else offset)
+    return Weighed(kept, weight, offset)
+
+
+def only(a: Any, kept: np.ndarray | None) -> Any:
+    """The rows that are kept."""
+    return a if a is None or kept is None else a[kept]
+
+
+def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need: str) -> np.ndarray:
+    good = good & np.isfinite(values)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise InputError(f"{label} holds {values[row]:g} at {place(row)}; {need}")
+    return np.array(values, np.float64)
+
+
+def beside(X: Any, y: np.ndarray, weight: np.ndarray | None, offset: np.ndarray | None) -> Rows:
+    """(X, y), and what else the rows carry."""
+    return (X, y) if weight is None and offset is None else Regression(X, y, weight, offset)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import offset_of
 from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
 from masgrad.fitting.bootstrap import Diverged, chain_covariance

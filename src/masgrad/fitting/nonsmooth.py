@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.chains.progress import Progress
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Source
 from masgrad.errors import AccuracyWarning, IdentificationError, InputError, say
 from masgrad.fitting.assemble import assemble

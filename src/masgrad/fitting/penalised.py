@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError, muted
 from masgrad.fitting.diagnose import Diagnostic, Diagnostics

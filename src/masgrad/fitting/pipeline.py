@@ -6,7 +6,7 @@ import numpy as np
 
 from masgrad.chains.progress import Progress
 from masgrad.data.arrays import count_rows
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting import frame as frames

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_number
-from masgrad.data.tabled import predictors
-from masgrad.data.weighing import as_vector, weigh
+from masgrad.data.regression import as_vector, weigh
+from masgrad.data.table_source import predictors
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.missing import Missing
 from masgrad.fitting.simultaneous import reference

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.errors import InputError
 from masgrad.fitting import contrasts, likelihood, markup, prediction
 from masgrad.fitting.contrasts import Contrast, Region, WaldTest

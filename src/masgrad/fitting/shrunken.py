@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import offset_of
 from masgrad.errors import IdentificationWarning, say
 from masgrad.fitting.assemble import kind

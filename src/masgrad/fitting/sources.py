@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_regression, not_a_matrix
-from masgrad.data.frames import is_frame, numbers_of
-from masgrad.data.paths import is_paths
+from masgrad.data.formula.terms import Terms
+from masgrad.data.regression import ROLES, as_vector, beside, only, weigh
 from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
-from masgrad.data.tabled import learn_table
-from masgrad.data.terms import Terms
-from masgrad.data.weighing import ROLES, as_vector, beside, only, weigh
+from masgrad.data.table_source import learn_table
+from masgrad.data.tables.frames import is_frame, numbers_of
+from masgrad.data.tables.paths import is_paths
 from masgrad.errors import InputError, InputTypeError
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.formulas import Terms
+from masgrad.data.formula.terms import Terms
 from masgrad.errors import InputError
 from masgrad.fitting.diagnose import Diagnostics
 from masgrad.fitting.frame import Frame

@@ -13,7 +13,7 @@ import numpy as np
 
 from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
-from masgrad.data.tabled import table_source
+from masgrad.data.table_source import table_source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.options import options_of
 from masgrad.fitting.penalised import PENALISED

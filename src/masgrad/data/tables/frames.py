@@ -11,11 +11,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from masgrad.data.columns import as_numpy, check_columns, is_number, not_numeric
-from masgrad.data.levels import Lookup, encode
-from masgrad.data.medium import Medium
 from masgrad.data.source import Arrays
-from masgrad.data.terms import Columns, codes_of
+from masgrad.data.tables.levels import Lookup, encode
+from masgrad.data.tables.medium import (
+    Columns,
+    Medium,
+    as_numpy,
+    check_columns,
+    codes_of,
+    is_number,
+    not_numeric,
+)
 from masgrad.errors import InputError, InputTypeError
 
 KINDS = (

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.columns import kind_of
-from masgrad.data.frames import Memory, as_frame
-from masgrad.data.levels import Found, Lookup, check_levels
-from masgrad.data.medium import Medium
-from masgrad.data.terms import Columns
+from masgrad.data.tables.frames import Memory, as_frame
+from masgrad.data.tables.levels import Found, Lookup, check_levels
+from masgrad.data.tables.medium import Columns, Medium, kind_of
 from masgrad.errors import InputError, InputTypeError
 
 

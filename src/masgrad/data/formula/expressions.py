@@ -33,7 +33,7 @@ BINARY = {
 }
 
 LEARNED = ("center", "scale")
-"""Operations that become arithmetic once a mean and a deviation are known (`standardise`)."""
+"""Operations that become arithmetic once a mean and a deviation are known (`learning`)."""
 
 _SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _ARITY = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(BINARY, 2)

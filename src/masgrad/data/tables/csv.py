@@ -8,11 +8,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from masgrad.data.columns import check_columns, common_type, is_number, no_rows, not_numeric
-from masgrad.data.levels import Lookup
-from masgrad.data.medium import Medium
 from masgrad.data.source import ahead
-from masgrad.data.terms import Columns
+from masgrad.data.tables.levels import Lookup
+from masgrad.data.tables.medium import (
+    Columns,
+    Medium,
+    check_columns,
+    common_type,
+    is_number,
+    no_rows,
+    not_numeric,
+    place_in,
+)
 from masgrad.errors import InputError, InputTypeError
 
 
@@ -87,15 +94,6 @@ class Csv(Medium):
 
     def place(self, row: int) -> str:
         return place_in(self.paths, self.counts, row)
-
-
-def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int) -> str:
-    """A row as the file that it is in and its number there."""
-    for path, count in zip(paths, counts, strict=True):
-        if count is None or row < count:
-            return f"row {row} of {path}"
-        row -= count
-    return f"row {row} after {paths[-1]}"
 
 
 def _open_csv(path: Path, types: dict[str, pa.DataType]) -> csv.CSVStreamingReader:

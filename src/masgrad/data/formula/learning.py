@@ -1,19 +1,26 @@
-"""From a formula to terms: types and levels are learned from a table, once."""
+"""From a formula to terms: types, levels, means and deviations are learned from a table, once.
 
-from collections.abc import Iterable
+The mean and the deviation of scale(a) become numbers of its expression, (a - mean) / deviation, so
+that later tables are centred and scaled as the first one was.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from masgrad.data.coding import full_rank
-from masgrad.data.columns import is_number, is_text, not_numeric
-from masgrad.data.formulas import Factor, Formula
-from masgrad.data.levels import Found, check_missing, check_text, order
-from masgrad.data.medium import Medium
-from masgrad.data.standardise import settle
-from masgrad.data.terms import Category, Number, Terms
+from masgrad.data.arrays import BLOCK
+from masgrad.data.formula.expressions import LEARNED, Expression, columns_of, evaluate
+from masgrad.data.formula.formulas import Factor, Formula
+from masgrad.data.formula.terms import Category, Number, Terms, full_rank
+from masgrad.data.tables.levels import Found, check_missing, check_text, order
+from masgrad.data.tables.medium import Medium, is_number, is_text, length_of, not_numeric
 from masgrad.errors import InputError, InputTypeError
+
+Spread = tuple[float, float]
+"""Mean and standard deviation."""
 
 
 def learn(
@@ -129,3 +136,71 @@ def _check_names(formula: Formula, terms: Terms) -> None:
     twice = [name for name in terms.names if terms.names.count(name) > 1]
     if twice:
         raise InputError(f"formula {formula.text!r} makes two columns {twice[0]!r}; rename one")
+
+
+def settle(
+    expressions: Sequence[Expression], medium: Medium, weight: str | None
+) -> list[Expression]:
+    """The expressions with numbers where they had center and scale; innermost ones first."""
+    settled = list(expressions)
+    while pending := list(dict.fromkeys(e for whole in settled for e in _innermost(whole))):
+        spreads = dict(zip(pending, _spreads(pending, medium, weight), strict=True))
+        settled = [_settle(whole, spreads) for whole in settled]
+    return settled
+
+
+def _innermost(whole: Expression) -> Iterator[Expression]:
+    """Arguments of center and scale in which there is neither."""
+    if whole[0] in ("column", "number"):
+        return
+    inner = [e for argument in whole[1:] for e in _innermost(argument)]
+    yield from inner
+    if whole[0] in LEARNED and not inner:
+        yield whole[1]
+
+
+def _settle(whole: Expression, spreads: dict[Expression, Spread]) -> Expression:
+    if whole[0] in ("column", "number"):
+        return whole
+    if whole[0] not in LEARNED or whole[1] not in spreads:
+        return (whole[0], *(_settle(argument, spreads) for argument in whole[1:]))
+    mean, deviation = spreads[whole[1]]
+    centred = ("-", whole[1], ("number", mean))
+    return centred if whole[0] == "center" else ("/", centred, ("number", deviation))
+
+
+def _spreads(pending: list[Expression], medium: Medium, weight: str | None) -> list[Spread]:
+    """Mean and deviation of each, by merging those of blocks."""
+    if not medium.again:
+        raise InputError("center() and scale() need a read of their own; an iterator has only one")
+    columns = tuple(dict.fromkeys(c for e in pending for c in columns_of(e)))
+    needed = columns if weight is None else tuple(dict.fromkeys((*columns, weight)))
+    total, mean, squares = 0.0, np.zeros(len(pending)), np.zeros(len(pending))
+    row = 0
+    for block in medium.blocks(None, BLOCK, needed, {}):
+        w = np.ones(length_of(block)) if weight is None else np.asarray(block[weight], float)
+        values = np.stack([np.broadcast_to(evaluate(e, block), len(w)) for e in pending])
+        _check_finite(np.isfinite(values).all(0) | (w == 0), columns, medium, row)
+        row += len(w)
+        w, values = w[w > 0], values[:, w > 0].astype(np.float64)
+        if not len(w):
+            continue
+        here = values @ w / w.sum()
+        step, merged = here - mean, total + w.sum()
+        squares += ((values - here[:, None]) ** 2) @ w + step**2 * total * w.sum() / merged
+        mean, total = mean + step * w.sum() / merged, merged
+    if not squares.all():
+        name = next(columns_of(pending[int(np.argmin(squares))]))
+        raise InputError(f"scale() or center() of column {name!r}: it is constant; leave it out")
+    deviations = np.sqrt(squares / (total - 1))
+    return list(zip(mean.tolist(), deviations.tolist(), strict=True))
+
+
+def _check_finite(good: np.ndarray, columns: Sequence[str], medium: Medium, row: int) -> None:
+    if not good.all():
+        place = medium.place(row + int(np.argmin(good)))
+        said = ", ".join(map(repr, columns))
+        raise InputError(
+            f"center() or scale() of {said} has no value at {place}; drop or impute missing rows "
+            "first"
+        )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from masgrad.data.csv_files import csv_names
-from masgrad.data.parquet import parquet_names
+from masgrad.data.tables.csv import csv_names
+from masgrad.data.tables.parquet import parquet_names
 from masgrad.errors import InputError, InputTypeError
 
 SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "CSV"}

@@ -3,7 +3,7 @@
 `parse("y ~ a*b - 1")` says that X is made of a, b and their product, without an intercept. The
 grammar is formulaic's, and only its parser is used: nothing in a formula is ever evaluated by
 Python. Whether a column is a number or a category, and which levels it has, is learned from the
-data (`masgrad.data.learning`).
+data (`masgrad.data.formula.learning`).
 """
 
 import ast
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from masgrad.data.expressions import (
+from masgrad.data.formula.expressions import (
     FUNCTIONS,
     LEARNED,
     Expression,
@@ -20,7 +20,6 @@ from masgrad.data.expressions import (
     python_tree,
     read,
 )
-from masgrad.data.terms import Terms as Terms
 from masgrad.errors import InputError, InputTypeError
 
 OPERATORS = {"~", "+", "-", ":", "*", "/", "**", "^"}

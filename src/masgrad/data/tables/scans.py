@@ -6,10 +6,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset
 
-from masgrad.data.columns import check_columns, common_type
-from masgrad.data.csv_files import place_in
-from masgrad.data.medium import Medium
-from masgrad.data.parquet import BATCH, SCAN
+from masgrad.data.tables.medium import Medium, check_columns, common_type, place_in
+from masgrad.data.tables.parquet import BATCH, SCAN
 from masgrad.errors import InputError
 
 

@@ -1,4 +1,7 @@
-"""Tables as blocks of (X, y): whatever their medium and size, in bounded memory.
+"""A formula over a table, as a source of blocks of (X, y): any medium and size, in bounded memory.
+
+Weights, offset and exposure are columns of the table, by name, or arrays beside a table in memory;
+such arrays become columns of it under names that no column has.
 
 Columns arrive as views of Arrow's buffers, are cut to blocks and copied once, into the (p, n)
 buffer of a block. A missing number is NaN in its block. In a random order, row groups are permuted
@@ -6,25 +9,28 @@ and whole blocks pass through a shuffle buffer.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pyarrow import dataset
 
 from masgrad.data.arrays import BLOCK
-from masgrad.data.chunks import Chunks
-from masgrad.data.columns import length_of, shuffle
-from masgrad.data.csv_files import Csv
-from masgrad.data.frames import Memory, as_frame
-from masgrad.data.levels import lookup
-from masgrad.data.medium import Medium
-from masgrad.data.parquet import Parquet
-from masgrad.data.paths import column_names, expand, is_paths, kind
-from masgrad.data.scans import Scan
+from masgrad.data.formula.formulas import parse
+from masgrad.data.formula.learning import check_table, learn
+from masgrad.data.formula.terms import Terms
+from masgrad.data.regression import ROLES, Place, as_vector, beside, weigh
 from masgrad.data.source import Arrays, Source, Stream
-from masgrad.data.terms import Columns, Terms
-from masgrad.data.weighing import Place, beside, weigh
-from masgrad.errors import InputError
+from masgrad.data.tables.chunks import Chunks
+from masgrad.data.tables.csv import Csv
+from masgrad.data.tables.frames import Memory, as_frame, is_frame
+from masgrad.data.tables.levels import lookup
+from masgrad.data.tables.medium import Columns, Medium, length_of, shuffle
+from masgrad.data.tables.parquet import Parquet
+from masgrad.data.tables.paths import column_names, expand, is_paths, kind
+from masgrad.data.tables.scans import Scan
+from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
 MEMORY = 512 * 2**20
@@ -76,8 +82,8 @@ class TableSource(Source):
 
     Example:
         >>> import pandas as pd
-        >>> from masgrad.data.formulas import parse
-        >>> from masgrad.data.learning import learn
+        >>> from masgrad.data.formula.formulas import parse
+        >>> from masgrad.data.formula.learning import learn
         >>> medium = open_table(pd.DataFrame({"y": [0.0, 1.0], "g": ["a", "b"]}), ("y", "g"))
         >>> next(TableSource(medium, learn(parse("y ~ g"), medium)).blocks())[0]
         array([[1., 0.],
@@ -211,3 +217,84 @@ def label(name: str | None) -> str:
     if name is None:
         return ""
     return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"
+
+
+def learn_table(
+    data: Any, formula: str, memory: int, block: int, roles: dict[str, Any]
+) -> tuple[Source, Terms]:
+    """The rows of a table, and the terms by which later tables are read alike.
+
+    Args:
+        data: a table in memory, a dataset, files, or an iterator of tables.
+        formula: such as "y ~ a + C(g)".
+        memory: bytes that reading may take.
+        block: rows of a block.
+        roles: weights, offset and exposure: None, the name of a column, or an array.
+    """
+    parsed = parse(formula, names_of(data) if "." in formula else None)
+    columns = [value for value in roles.values() if isinstance(value, str)]
+    medium = _open(data, [*parsed.columns, *columns], memory, roles)
+    terms = learn(parsed, medium, **_columns(roles))
+    arrays = {part: None for part, name in _columns(roles).items() if _is_array(name)}
+    return table_rows(medium, terms, memory, block), replace(terms, **arrays)
+
+
+def table_source(
+    data: Any,
+    terms: Terms,
+    memory: int = MEMORY,
+    block: int = BLOCK,
+    *,
+    weights: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+) -> Source:
+    """A table seen through terms that were learned before: unseen levels are errors.
+
+    Args:
+        data: a table in memory, a dataset, files, or an iterator of tables.
+        terms: of the formula.
+        memory: bytes that reading may take.
+        block: rows of a block.
+        weights: instead of the column that the terms name: an array, or another column.
+        offset: likewise.
+        exposure: likewise.
+    """
+    roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
+    terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
+    columns = [name for name in terms.columns if not _is_array(name)]
+    medium = _open(data, columns, memory, roles)
+    check_table(terms, medium)
+    return table_rows(medium, terms, memory, block)
+
+
+def predictors(terms: Terms, data: Any, offset: Any = None, exposure: Any = None) -> Source:
+    """X of a table and the offset, if there is one, block by block; no response is needed."""
+    alone = replace(terms, response=None, weight=None)
+    return table_source(data, alone, offset=offset, exposure=exposure)
+
+
+def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> Medium:
+    """The medium of a table, with the arrays that were given beside it."""
+    arrays = {k: v for k, v in roles.items() if v is not None and not isinstance(v, str)}
+    unique = tuple(dict.fromkeys(columns))
+    if not arrays:
+        return open_table(data, unique, memory)
+    if not is_frame(data) and not isinstance(data, dict):
+        raise InputTypeError(
+            f"{next(iter(arrays))} of a file, a dataset or an iterator is the name of a column"
+        )
+    rows = len(next(iter(data.values()))) if isinstance(data, dict) else len(data)
+    index = data.index if isinstance(data, pd.DataFrame) else None
+    extra = {given(k): as_vector(k, v, rows, index) for k, v in arrays.items()}
+    return open_table(data, unique, memory, extra)
+
+
+def _columns(roles: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the roles, under the names that terms have for them."""
+    named = (v if isinstance(v, str | None) else given(role) for role, v in roles.items())
+    return dict(zip(("weight", "offset", "exposure"), named, strict=True))
+
+
+def _is_array(column: str | None) -> bool:
+    return column in {given(role) for role in ROLES}

@@ -1,16 +1,84 @@
-"""Columns of a table on their way to blocks: from Arrow to NumPy, cut to size, shuffled."""
+"""What a table is read from: files, a dataset, a table in memory, an iterator of tables.
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+A medium knows the types of its columns before any row is read, and gives rows as batches of Arrow
+columns, or as blocks of NumPy columns in which categories are codes. Below `Medium` is what all
+media share: Arrow's types, columns from Arrow to NumPy, blocks cut to size, errors about columns.
+"""
+
+import abc
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.levels import Lookup, encode
-from masgrad.data.terms import Columns, codes_of
+from masgrad.data.tables.levels import Found, Lookup, check_levels, encode, survey
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
+
+Columns = Mapping[str, np.ndarray]
+"""Columns of numbers by name; those of a category's codes by `codes_of(name)`."""
+
+
+class Medium(abc.ABC):
+    """A table on its medium.
+
+    Attributes:
+        where: how messages name it.
+        types: Arrow's type of each column that is needed.
+        count: number of rows, if known.
+        ordered: whether rows come in an order that deserves to be shuffled and watched.
+        again: whether it can be read a second time.
+    """
+
+    where: str
+    types: dict[str, pa.DataType]
+    count: int | None = None
+    ordered: bool = True
+    again: bool = True
+
+    @abc.abstractmethod
+    def batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of all rows, in order, or in some random order of large pieces."""
+
+    def blocks(
+        self,
+        rng: np.random.Generator | None,
+        size: int,
+        numbers: Sequence[str],
+        lookups: Mapping[str, Lookup],
+    ) -> Iterator[Columns]:
+        """The columns `size` rows at a time: numbers, and codes of categories."""
+        names = tuple(dict.fromkeys([*numbers, *lookups]))
+        batches = (as_columns(b, numbers, lookups) for b in self.batches(rng, names))
+        return cut(batches, size)
+
+    def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
+        """What the columns of categories hold, in rows of positive weight."""
+        if not names:
+            return {}
+        columns = (*names, weight) if weight is not None else names
+        return survey(self.batches(None, tuple(dict.fromkeys(columns))), names, weight)
+
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
+        """Whether the columns of categories hold levels that were learned, and only those."""
+        check_levels(self.find(tuple(levels), weight), levels, self.place)
+
+    def declared(self, name: str) -> Sequence[Any] | None:
+        """Categories that the type of a column declares, in their order."""
+        return None
+
+    def place(self, row: int) -> str:
+        """How to name a row, counted from 0 in the order of `batches(None)`."""
+        return f"row {row}"
+
+
+def codes_of(name: str) -> str:
+    """Where a category's codes are: a column may be a number in one term, a category in another."""
+    return f"\0{name}"
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -128,3 +196,12 @@ def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
 def no_rows(paths: list[Path]) -> InputError:
     said = str(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return InputError(f"{said}: no rows; at least one observation is needed")
+
+
+def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int) -> str:
+    """A row as the file that it is in and its number there."""
+    for path, count in zip(paths, counts, strict=True):
+        if count is None or row < count:
+            return f"row {row} of {path}"
+        row -= count
+    return f"row {row} after {paths[-1]}"

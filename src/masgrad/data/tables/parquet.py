@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset, fs
 
-from masgrad.data.columns import check_columns, common_type, no_rows
-from masgrad.data.csv_files import place_in
-from masgrad.data.medium import Medium
+from masgrad.data.tables.medium import Medium, check_columns, common_type, no_rows, place_in
 from masgrad.errors import InputError, MemoryWarning, say
 
 BATCH = 1 << 16
