@@ -5,7 +5,6 @@ import time
 import numpy as np
 
 import masgrad as mg
-from masgrad.chains.progress import Progress
 from masgrad.fitting.frame import identity
 from masgrad.fitting.nonsmooth import prepare
 from masgrad.fitting.options import options_of
@@ -15,6 +14,7 @@ from masgrad.fitting.sources import as_source
 from masgrad.fitting.threads import own_cores
 from masgrad.fitting.watch import Watch
 from masgrad.precision import float64
+from masgrad.progress import Progress
 
 MODELS = {"gaussian": mg.Linear(), "binomial": mg.Logistic()}
 

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 import masgrad as mg
-from masgrad import cli, interrupts
-from masgrad.chains import progress
+from masgrad import cli, interrupts, progress
 from masgrad.errors import InterruptedWarning, say
 
 

@@ -14,7 +14,6 @@ from scipy.linalg import toeplitz
 
 import masgrad as mg
 from conftest import alpha
-from masgrad.chains.progress import Progress
 from masgrad.data.source import Arrays
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, PerfectFitWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
@@ -23,6 +22,7 @@ from masgrad.fitting.frame import identity
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.warmup import adjustment
 from masgrad.fitting.watch import Watch
+from masgrad.progress import Progress
 from scenarios import regression, two_columns
 
 

@@ -15,6 +15,7 @@ import masgrad as mg
 import scenarios
 from masgrad.chains import groups
 from masgrad.chains import run as run_module
+from masgrad.cores import cores
 from masgrad.kernels.kernel import Kernel
 
 EVERY = scenarios.KERNELS | scenarios.DIFFUSIONS
@@ -46,13 +47,31 @@ def test_groups_depend_on_the_number_of_chains_alone(problem, monkeypatch):
     """150 chains are three groups: one thread or two, the paths are the same, and all differ."""
     assert groups.group_size(150) == 52 and groups.group_size(64) == 64
     assert groups.group_size(1_000_000) == 62_500
-    monkeypatch.setattr(groups, "available_cores", lambda: 2)
+    monkeypatch.setattr(groups, "cores", lambda: 2)
     two = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
-    monkeypatch.setattr(groups, "available_cores", lambda: 1)
+    monkeypatch.setattr(groups, "cores", lambda: 1)
     one = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
     np.testing.assert_array_equal(one, two)
     assert two.shape == (150, 5, 4)
     assert len(np.unique(two[:, -1], axis=0)) == 150
+
+
+def test_chains_run_where_the_system_does_not_tell_our_share_of_the_cores(problem, monkeypatch):
+    """macOS and Windows have no sched_getaffinity."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.delenv("NPROC", raising=False)
+    assert cores() == os.cpu_count()
+    assert mg.run(mg.masgrad(0.1), *problem, steps=2, chains=70).theta.shape == (70, 3, 4)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1
+
+
+@pytest.mark.parametrize("given, wanted", [("3", 3), ("0", None), ("-1", None), ("all", None)])
+def test_nproc_sets_the_cores_where_it_is_a_positive_number(monkeypatch, given, wanted):
+    monkeypatch.delenv("NPROC", raising=False)
+    ours = cores()
+    monkeypatch.setenv("NPROC", given)
+    assert cores() == (wanted or ours)
 
 
 def test_starts_can_differ_by_chain(problem, rng):

@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from masgrad.chains.door import check_count
+from masgrad.checks import as_size, check_count
 from masgrad.covariance.moments import moments
-from masgrad.data.arrays import as_size
 from masgrad.data.files import as_design, read_table
 from masgrad.errors import InputError
 from masgrad.inference.lyapunov import stationary_law

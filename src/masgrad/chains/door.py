@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from masgrad.checks import check_count
 from masgrad.covariance.choose import check_batch_ridge, check_covariance, make_root
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments, row_moments
@@ -23,30 +24,13 @@ from masgrad.kernels.gradient import Gaussian
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.stability import linearise, minimise
 from masgrad.models.glm import GLM
-from masgrad.models.model import Model
+from masgrad.models.model import Model, check_model
 from masgrad.types import Array, Rows
 
 STABILITY_DIM = 500
 STABILITY_ROWS = 4096
 OTHER_STARTS = 100
 OTHER_ROWS = 64
-
-
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number that is at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{name}={value!r}; a whole number is needed")
-    if value < least:
-        raise InputError(f"{name}={value}; at least {least} is needed")
-    return int(value)
-
-
-def check_seed(seed: Any) -> int:
-    """A seed that JAX takes."""
-    seed = check_count("seed", seed, 0)
-    if seed >= 2**63:
-        raise InputError(f"seed={seed}; a number below 2**63 is needed")
-    return seed
 
 
 def check_schedule(kernel: Any, steps: int) -> None:
@@ -73,11 +57,6 @@ def check_objects(kernel: Any, model: Any) -> None:
     if not (hasattr(kernel, "init") and hasattr(kernel, "step")):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
     check_model(model)
-
-
-def check_model(model: Any) -> None:
-    if not isinstance(model, Model):
-        raise InputTypeError(f"model={model!r}; a model such as mg.Logistic() is needed")
 
 
 def sample_rows(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Rows:

@@ -7,7 +7,6 @@ threads of its own. The groups depend on the number of chains alone, never on th
 draws its step t with the key fold_in(fold_in(seed, i), t).
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
@@ -16,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from masgrad.cores import cores
 from masgrad.covariance.eigen import JACOBI_DIM
 from masgrad.data.simulate import Simulator
 from masgrad.kernels.field import Field
@@ -89,11 +89,6 @@ class Groups:
         return np.concatenate([np.asarray(c) for c in counts])[: self.chains]
 
 
-def available_cores() -> int:
-    """Cores that this process may use; NPROC, which XLA reads too, sets fewer."""
-    return int(os.environ.get("NPROC", 0)) or len(os.sched_getaffinity(0))
-
-
 def threads(kernel: Kernel, p: int) -> int:
     """Groups that may run at once: one, where a step calls LAPACK.
 
@@ -104,7 +99,7 @@ def threads(kernel: Kernel, p: int) -> int:
         return 1
     singular_values = isinstance(kernel.prox.penalty, Nuclear)
     lapack = (p > JACOBI_DIM and kernel.spectral) or singular_values
-    return 1 if lapack else available_cores()
+    return 1 if lapack else cores()
 
 
 def group_size(chains: int) -> int:

@@ -14,9 +14,9 @@ from masgrad.chains import door
 from masgrad.chains.footprint import check_footprint
 from masgrad.chains.groups import Groups
 from masgrad.chains.penalised import check_metric, check_penalty
-from masgrad.chains.progress import Progress
 from masgrad.chains.record import Paths, Recorder, Summaries
 from masgrad.chains.trace import Summary, Trace
+from masgrad.checks import check_count, check_seed
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import (
@@ -30,6 +30,7 @@ from masgrad.kernels.field import make_field
 from masgrad.kernels.kernel import Kernel
 from masgrad.models.model import Model
 from masgrad.precision import float64
+from masgrad.progress import Progress
 from masgrad.types import Array, Rows
 
 CHUNK_SECONDS = 0.1
@@ -86,8 +87,8 @@ def run(
         (100, 51, 2)
     """
     door.check_objects(kernel, model)
-    steps, chains = door.check_count("steps", steps), door.check_count("chains", chains)
-    thin, seed = door.check_count("thin", thin), door.check_seed(seed)
+    steps, chains = check_count("steps", steps), check_count("chains", chains)
+    thin, seed = check_count("thin", thin), check_seed(seed)
     if steps % thin:
         raise InputError(f"thin={thin} does not divide steps={steps}; the last step would be lost")
     door.check_schedule(kernel, steps)
@@ -120,7 +121,7 @@ def run(
 
 def _recorder(keep: str, chains: int, records: int, p: int, note: str) -> Recorder:
     if keep == "summary":
-        door.check_count("chains (for a summary over chains)", chains, 2)
+        check_count("chains (for a summary over chains)", chains, 2)
         return Summaries(chains, note)
     if keep != "paths":
         raise InputError(f"keep={keep!r}; use 'paths' or 'summary'")

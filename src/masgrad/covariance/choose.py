@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 
+from masgrad.checks import as_number
 from masgrad.covariance.products import ProductRoot
 from masgrad.covariance.rank_one import RankOneRoot, as_vectors
 from masgrad.covariance.root import DiagonalRoot, LowRankRoot, Root, SymmetricRoot
-from masgrad.data.arrays import as_number
 from masgrad.errors import InputError
 from masgrad.types import Array, RootKind, namespace
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from masgrad.checks import as_number
 from masgrad.covariance.fourth_moments import Frame, Tally
 from masgrad.covariance.moments import Moments
 from masgrad.covariance.population import Population, gradient_mean, mean_and_cov, outward
 from masgrad.covariance.symmetric_tensor import size, square
-from masgrad.data.arrays import as_number, as_regression, blocks
+from masgrad.data.arrays import as_regression, blocks
 from masgrad.errors import InputError, InputTypeError, PrecisionWarning
 from masgrad.types import Array
 

@@ -21,9 +21,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from masgrad.checks import as_number
 from masgrad.covariance.root import Root, times, transposed_times
 from masgrad.covariance.rotation import rotation
-from masgrad.data.arrays import as_number, as_rows, pad
+from masgrad.data.arrays import as_rows, pad
 from masgrad.errors import InputError
 from masgrad.precision import float64
 from masgrad.types import Array, namespace

@@ -47,30 +47,6 @@ def as_rows(data: Any, names: tuple[str, ...] = (), finite: bool = True) -> Rows
     return jax.tree.unflatten(structure, arrays)
 
 
-def as_number(name: str, value: Any) -> float:
-    """One finite real number."""
-    try:
-        number = None if isinstance(value, str | bool) else float(value)
-    except (TypeError, ValueError):
-        number = None
-    if number is None:
-        raise InputTypeError(f"{name}={value!r}; a number is needed")
-    if not np.isfinite(number):
-        raise InputError(f"{name}={number}; a finite number is needed")
-    return number
-
-
-def as_size(name: str, value: Any, zero: bool = False) -> float:
-    """One positive number (or 0, if allowed) whose fourth power is a number as well."""
-    number = as_number(name, value)
-    if number < 0 or (number == 0 and not zero):
-        needed = "a number >= 0" if zero else "a positive number"
-        raise InputError(f"{name}={number:g}; {needed} is needed")
-    if number and not 1e-70 < number < 1e70:
-        raise InputError(f"{name}={number:g}; a number between 1e-70 and 1e70 is needed")
-    return number
-
-
 def as_regression(data: Any, finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Data as a pair (X, y) with one response a row, float64 unless `finite=False`."""
     if hasattr(data, "optimum"):

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from masgrad.data.arrays import as_number
+from masgrad.checks import as_number
 from masgrad.errors import InputError
 from masgrad.fitting.combinations import Combinations, combinations
 from masgrad.fitting.simultaneous import half_widths, joint_quantile, reference

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from masgrad.chains.door import check_count
+from masgrad.checks import check_count
 from masgrad.data.arrays import BLOCK
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.nonsmooth import fit_nonsmooth, penalty_path_of
@@ -13,7 +13,7 @@ from masgrad.fitting.result import Result
 from masgrad.fitting.selection import COUNT, PenaltyPath
 from masgrad.fitting.sources import as_source
 from masgrad.models.glm import GLM
-from masgrad.models.model import Model
+from masgrad.models.model import Model, check_model
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import ElasticNet
 from masgrad.precision import float64
@@ -187,9 +187,3 @@ def _model(family: Any, link: str | None) -> GLM:
     if callable(family):
         raise InputTypeError(f"family={family!r:.60}; a name is needed, or mg.Tweedie(1.5)")
     return GLM(family, link)
-
-
-def check_model(model: Any) -> None:
-    if not isinstance(model, Model):
-        hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
-        raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")

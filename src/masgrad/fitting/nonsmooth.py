@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.chains.progress import Progress
 from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Source
 from masgrad.errors import AccuracyWarning, IdentificationError, InputError, say
@@ -49,6 +48,7 @@ from masgrad.models.network import ReluNetwork
 from masgrad.penalties.fits import check_fits
 from masgrad.penalties.minimise import scale, violation
 from masgrad.penalties.penalty import Penalty, Scaled
+from masgrad.progress import Progress
 
 WRONG = 1e-6
 """Violation of the conditions of optimality, as a share of the largest gradient, that is told."""

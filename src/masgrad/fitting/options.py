@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, as_size
+from masgrad.checks import as_size
+from masgrad.cores import cores
+from masgrad.data.arrays import BLOCK
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.estimate import Plan
 from masgrad.fitting.sources import as_bytes
-from masgrad.fitting.threads import cores
 from masgrad.penalties.penalty import Penalty
 
 METHODS = ("sandwich", "chains")

@@ -4,7 +4,6 @@ import time
 
 import numpy as np
 
-from masgrad.chains.progress import Progress
 from masgrad.data.arrays import count_rows
 from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Source
@@ -25,6 +24,7 @@ from masgrad.fitting.threads import own_cores
 from masgrad.fitting.watch import Watch
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.progress import Progress
 
 KEEP = 1 << 15
 """Rows that are kept: the more, the fewer reads, for they show what a quadratic misses."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from masgrad.data.arrays import BLOCK, as_number
+from masgrad.checks import as_number
+from masgrad.data.arrays import BLOCK
 from masgrad.data.regression import as_vector, weigh
 from masgrad.data.table_source import predictors
 from masgrad.errors import InputError, InputTypeError

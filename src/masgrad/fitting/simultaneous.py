@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from masgrad.data.arrays import as_number
+from masgrad.checks import as_number
 from masgrad.errors import InputError
 
 METHODS = ("pointwise", "simultaneous", "bonferroni", "scheffe")

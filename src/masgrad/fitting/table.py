@@ -10,7 +10,7 @@ import textwrap
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from masgrad.data.arrays import as_number
+from masgrad.checks import as_number
 from masgrad.errors import InputError
 from masgrad.fitting.facts import FIT, MODEL, cells, headings, known, remarks
 

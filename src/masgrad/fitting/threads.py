@@ -6,7 +6,6 @@ Sums over blocks are added in the order of the blocks: the number of threads cha
 """
 
 import contextlib
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
+
+from masgrad.cores import cores
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -77,7 +78,3 @@ def own_cores() -> Iterator[None]:
 def half(threads: int) -> int:
     """The share of those who read files, or of those who sum what is read."""
     return max(1, threads // 2)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

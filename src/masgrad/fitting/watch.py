@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 
-from masgrad.chains.progress import Progress
+from masgrad.progress import Progress
 
 STRETCHES = 64
 """Neighbouring stretches are merged two by two when there are twice as many."""

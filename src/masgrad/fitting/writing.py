@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from masgrad.chains.progress import Progress
 from masgrad.errors import InputError
 from masgrad.fitting.prediction import predicted_blocks
 from masgrad.fitting.replacing import replaced
 from masgrad.precision import float64
+from masgrad.progress import Progress
 
 if TYPE_CHECKING:
     from masgrad.fitting.result import Result

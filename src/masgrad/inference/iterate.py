@@ -16,7 +16,7 @@ import numpy as np
 
 from masgrad.chains import door
 from masgrad.chains.penalised import check_smooth
-from masgrad.chains.progress import Progress
+from masgrad.checks import check_count
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
@@ -30,6 +30,7 @@ from masgrad.kernels.kernel import Kernel, State
 from masgrad.kernels.landscape import landscape
 from masgrad.models.model import Model
 from masgrad.precision import float64
+from masgrad.progress import Progress
 from masgrad.types import Array, Rows
 
 CHUNK = 32
@@ -78,8 +79,8 @@ def iterate_law(
         >>> law.mean, law.cov.round(9)  # 0.5^2, and 0.5^2 (1 + 0.5^2) 2 / 8
         (array([0.25]), array([[0.078125]]))
     """
-    steps = door.check_count("steps", steps, 0)
-    batch_size = door.check_count("batch_size", batch_size)
+    steps = check_count("steps", steps, 0)
+    batch_size = check_count("batch_size", batch_size)
     theta = _start(model, data, theta0, kernel, steps)
     look = landscape(model, data)
     check_noise(kernel, look(theta[:, 0]))

@@ -12,8 +12,9 @@ import warnings
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from masgrad.chains.door import check_count, check_model, sample_rows
+from masgrad.chains.door import sample_rows
 from masgrad.chains.penalised import check_smooth
+from masgrad.checks import check_count
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
@@ -23,7 +24,7 @@ from masgrad.kernels.adjustment import Identity, InverseHistory
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.landscape import landscape
 from masgrad.kernels.stability import Linearised, linearise
-from masgrad.models.model import Model
+from masgrad.models.model import Model, check_model
 from masgrad.precision import float64
 from masgrad.types import Array, Rows
 

@@ -4,13 +4,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from masgrad.checks import as_size
 from masgrad.covariance.choose import (
     check_covariance,
     check_factor_ridge,
     check_kind,
     check_ridge,
 )
-from masgrad.data.arrays import as_size
 from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.adjustment import (
     Adjustment,

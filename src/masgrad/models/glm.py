@@ -11,7 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from masgrad.data.arrays import as_number, as_regression, not_a_matrix
+from masgrad.checks import as_number
+from masgrad.data.arrays import as_regression, not_a_matrix
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.models.families import as_family, make_family
 from masgrad.models.family import Family

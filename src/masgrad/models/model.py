@@ -7,14 +7,14 @@ methods (`risk`, `gradients`) take whole data sets and return NumPy. The engine'
 """
 
 import abc
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, as_rows, blocks, count_rows, pad
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.precision import float64
 from masgrad.types import Array, Matrices, Rows, Vectors
 
@@ -160,6 +160,13 @@ class Model(eqx.Module):
         """Gradients of rows (n, K, ...) of which each chain has its own: (n, p, K)."""
         of_rows = jax.vmap(jax.grad(self.loss), (None, 0))
         return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
+
+
+def check_model(model: Any) -> None:
+    """An error for what is no model: a class without its parentheses, a name."""
+    if not isinstance(model, Model):
+        hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
+        raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")
 
 
 def _block_length(rows: Rows) -> int:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import jax
 import numpy as np
 
-from masgrad.data.arrays import as_size
+from masgrad.checks import as_size
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Array
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import as_number, as_size
+from masgrad.checks import as_number, as_size
 from masgrad.errors import InputError, InputTypeError
 from masgrad.penalties.penalty import (
     Penalty,

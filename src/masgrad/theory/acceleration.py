@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.data.arrays import as_rows, as_size
+from masgrad.checks import as_size
+from masgrad.data.arrays import as_rows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.models.canonical import Cumulant
 from masgrad.models.glm import GLM

@@ -16,8 +16,7 @@ PAPER.md, Erratum 22).
 import math
 from dataclasses import dataclass
 
-from masgrad.chains.door import check_count
-from masgrad.data.arrays import as_size
+from masgrad.checks import as_size, check_count
 from masgrad.errors import InputError
 
 

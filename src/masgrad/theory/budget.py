@@ -9,12 +9,12 @@ from typing import TypeVar
 import numpy as np
 from scipy.stats import norm
 
-from masgrad.chains.door import check_count, check_model, sample_rows
+from masgrad.chains.door import sample_rows
+from masgrad.checks import as_number, as_size, check_count
 from masgrad.covariance.moments import Moments
-from masgrad.data.arrays import as_number, as_size
 from masgrad.errors import InputError, StationarityWarning
 from masgrad.kernels.landscape import ENDLESS, landscape
-from masgrad.models.model import Model
+from masgrad.models.model import Model, check_model
 from masgrad.precision import float64
 from masgrad.theory.planning import (
     ConvexPlan,

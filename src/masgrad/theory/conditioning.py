@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.chains.door import check_model, sample_rows
-from masgrad.chains.progress import Progress
+from masgrad.chains.door import sample_rows
 from masgrad.covariance.choose import check_ridge
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.root import FLOOR
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
-from masgrad.models.model import Model
+from masgrad.models.model import Model, check_model
 from masgrad.precision import float64
+from masgrad.progress import Progress
 from masgrad.theory.pairs import Found, largest, power, top
 from masgrad.theory.regions import Segments, as_points
 from masgrad.types import Array, Rows

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from masgrad.chains import door
-from masgrad.chains.progress import Progress
+from masgrad.checks import check_count, check_seed
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
@@ -23,6 +23,7 @@ from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.models.model import Model
 from masgrad.precision import float64
+from masgrad.progress import Progress
 from masgrad.theory.smoothness import memoryless_field
 from masgrad.types import Array, Rows
 
@@ -83,9 +84,9 @@ def coupled(
     field = memoryless_field(kernel, model, data)
     if callable(kernel.step_size):
         raise InputError("a step-size schedule has no diffusion in continuous time; use a constant")
-    steps, n = door.check_count("steps", steps), door.check_count("batch_size", batch_size)
-    substeps = door.check_count("substeps", substeps, 2)
-    chains, seed = door.check_count("chains", chains), door.check_seed(seed)
+    steps, n = check_count("steps", steps), check_count("batch_size", batch_size)
+    substeps = check_count("substeps", substeps, 2)
+    chains, seed = check_count("chains", chains), check_seed(seed)
     theta = jnp.asarray(door.starts(model, theta0, door.sample_rows(model, data), chains))
     fine = dataclasses.replace(kernel, step_size=np.asarray(kernel.step_size) / substeps)
     states = kernel.init(theta), fine.init(theta)

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from masgrad.chains.door import check_count
+from masgrad.checks import check_count
 from masgrad.errors import InputError
 
 LARGEST_ASSIGNMENT = 5000

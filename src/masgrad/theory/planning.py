@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.chains.door import check_count
-from masgrad.data.arrays import as_number, as_size
+from masgrad.checks import as_number, as_size, check_count
 from masgrad.errors import InputError
 from masgrad.theory.bootstrap import Bootstrap
 from masgrad.types import Array

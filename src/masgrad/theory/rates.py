@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.chains.door import check_count, check_seed
 from masgrad.chains.run import run
+from masgrad.checks import check_count, check_seed
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError

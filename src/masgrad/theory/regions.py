@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.chains.door import check_count, check_seed
 from masgrad.chains.trace import Trace
-from masgrad.data.arrays import as_number
+from masgrad.checks import as_number, check_count, check_seed
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Array
 

@@ -19,7 +19,7 @@ from masgrad.kernels.landscape import landscape
 from masgrad.kernels.methods import masgrad
 from masgrad.kernels.stability import minimise
 from masgrad.models.glm import GLM
-from masgrad.models.model import Model
+from masgrad.models.model import Model, check_model
 from masgrad.precision import float64
 from masgrad.theory.budget import convex_within
 from masgrad.theory.conditioning import Conditioning, conditioning
@@ -108,7 +108,7 @@ def survey(
     """
     if isinstance(data, Simulator):
         raise InputTypeError("a survey needs rows; draw some: data.sample(key, n)")
-    door.check_model(model)
+    check_model(model)
     checked = door.sample_rows(model, data)
     p = model.dim(checked)
     start = np.zeros(p) if theta0 is None else model.theta(theta0, checked)
