@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import masgrad as mg
 from masgrad import cli
-from masgrad.data.source import Arrays, ahead
+from masgrad.data.source import Arrays, prefetch
 from masgrad.errors import (
     IdentificationWarning,
     InputError,
@@ -190,11 +190,11 @@ def test_reading_overlaps_computing():
                 go.set()
             yield i
 
-    reader = ahead(blocks(), depth=2)
+    reader = prefetch(blocks(), depth=2)
     assert next(reader) == 0 and go.wait(5)
     reader.close()
     assert not any(made) and len(made) < 10
-    assert list(ahead(iter(range(5)))) == [0, 1, 2, 3, 4]
+    assert list(prefetch(iter(range(5)))) == [0, 1, 2, 3, 4]
 
 
 def test_an_error_in_the_users_iterator_is_his(rng):

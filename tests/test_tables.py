@@ -86,7 +86,7 @@ def test_files_in_order(frame, tmp_path, suffix, block):
     for got, wanted in zip(gather(blocks), expected(frame), strict=True):
         np.testing.assert_array_equal(got, wanted)
     assert {len(y) for _, y in blocks[:-1]} <= {block}
-    assert source.names == NAMES and source.again and source.ordered
+    assert source.names == NAMES and source.rereadable and source.ordered
     assert source.count == (N if suffix == ".parquet" else None)
 
 

@@ -45,14 +45,14 @@ def with_design(rows: Rows, X: np.ndarray) -> Rows:
     return rows._replace(X=X) if isinstance(rows, Regression) else (X, rows[1])
 
 
-def clump(rows: Rows) -> float:
-    """Variance of a sum of weighted rows over that of as many rows of weight 1."""
+def design_effect(rows: Rows) -> float:
+    """The design effect: the variance of a weighted sum over that of unweighted rows."""
     weight = weight_of(rows)
     return 1.0 if weight is None else float(weight @ weight / weight.sum())
 
 
-def mass(rows: Rows) -> float:
-    """Observations that the rows stand for: the sum of their frequencies."""
+def total_weight(rows: Rows) -> float:
+    """The sum of the frequencies: the number of observations that the rows represent."""
     weight = weight_of(rows)
     return count_rows(rows) if weight is None else float(weight.sum())
 

@@ -28,13 +28,13 @@ class Source(abc.ABC):
     """Blocks of rows.
 
     Attributes:
-        again: whether the rows can be read a second time.
+        rereadable: whether the rows can be read a second time.
         count: number of rows, if known before they are read.
         names: names of the columns of X, or ().
         ordered: whether the order of rows is the medium's, so that a drift deserves a warning.
     """
 
-    again: bool = True
+    rereadable: bool = True
     count: int | None = None
     names: tuple[str, ...] = ()
     ordered: bool = False
@@ -82,7 +82,7 @@ class Arrays(Source):
         if rng is None:
             return self.slices(self.starts)
         many = self.count > 16 * self.block
-        return ahead(self._shuffled(rng)) if many else self._shuffled(rng)
+        return prefetch(self._shuffled(rng)) if many else self._shuffled(rng)
 
     def slices(self, starts) -> Generator[Rows]:
         """The blocks that begin at these rows."""
@@ -140,17 +140,19 @@ class Stream(Source):
 
     ordered = True
 
-    def __init__(self, start: Callable[[], Iterator[Rows]], again: bool = True, block: int = BLOCK):
+    def __init__(
+        self, start: Callable[[], Iterator[Rows]], rereadable: bool = True, block: int = BLOCK
+    ):
         if not callable(start):
             raise InputTypeError(
                 f"Stream needs a function that returns an iterator of blocks, got {start!r:.80}"
             )
-        self.start, self.again, self.block = start, again, block
+        self.start, self.rereadable, self.block = start, rereadable, block
         self.check: Callable[[Rows], Rows] = lambda rows: rows
         self.real, self.dropped = True, False
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
-        return ahead(self._blocks())
+        return prefetch(self._blocks())
 
     def _blocks(self) -> Generator[Rows]:
         row = 0
@@ -201,7 +203,7 @@ def up_to(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
         yield block
 
 
-def ahead(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
+def prefetch(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
     """The same blocks, read by another thread while the caller computes."""
     waiting: queue.Queue = queue.Queue(depth)
     stopped = threading.Event()

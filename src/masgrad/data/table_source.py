@@ -60,7 +60,7 @@ def open_table(
     if isinstance(data, dataset.Dataset):
         return Scan(data, columns, memory)
     if isinstance(data, Stream):
-        return Chunks(data.start, data.again, columns)
+        return Chunks(data.start, data.rereadable, columns)
     if isinstance(data, Iterator):
         return Chunks(lambda: data, False, columns)
     return Memory(data, columns, extra)
@@ -93,7 +93,7 @@ class TableSource(Source):
     def __init__(self, medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK):
         self.medium, self.terms, self.names = medium, terms, terms.names
         self.memory, self.block = memory, block
-        self.again, self.ordered = medium.again, medium.ordered
+        self.rereadable, self.ordered = medium.rereadable, medium.ordered
         self.count = None if self._weighed() else medium.count
         self.lookups = {name: lookup(levels) for name, levels in terms.levels.items()}
 
@@ -113,7 +113,7 @@ class TableSource(Source):
             try:
                 rows = as_block(self.terms, columns, lambda k, r=row: self.medium.place(r + k))
             except InputError:
-                if rng is not None and self.again:  # only in order do rows have a place
+                if rng is not None and self.rereadable:  # only in order do rows have a place
                     for _ in self._blocks(None):
                         pass
                 raise
@@ -148,7 +148,7 @@ class TableSource(Source):
         weight = self.terms.weight
         if weight is None:
             return self.medium.place(row)
-        if not self.again:
+        if not self.rereadable:
             return f"{self.medium.place(row)} (rows of weight 0 not counted)"
         start = 0
         for columns in self.medium.blocks(None, self.block, (weight,), {}):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.alike import agrees, informs
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
@@ -62,7 +62,7 @@ def look_ahead(
     if problem.prior is None:
         return Ahead(True, extra, own, own, read)
     old, error = third_order(problem, total, [problem.prior], phi, kept)
-    if agrees(parts[0], problem.prior, problem.clump):
+    if agrees(parts[0], problem.prior, problem.design_effect):
         return Ahead(True, extra + old, own, float(np.hypot(own, error)), parts)
     return Ahead(True, extra, own, own + total.typical(old), read)
 
@@ -104,6 +104,6 @@ def third_order(
 
 def _missed(problem: Problem, parts: list[Quadratic], phi: np.ndarray, rows: Rows) -> np.ndarray:
     """The gradient that the parts' quadratics miss at phi, if all rows are like these."""
-    count = mass(rows)
+    count = total_weight(rows)
     missed = [problem.missed(q.point, phi - q.point, rows) * (q.count / count) for q in parts]
     return np.sum(missed, 0)

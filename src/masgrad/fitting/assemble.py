@@ -162,7 +162,7 @@ def _warn(
             f"more than they would; {made_up}. If neighbouring rows belong together, such as "
             "repeated measurements, intervals for independent rows are too short",
         )
-    open_ended = plan.passes in ("auto", "converge") and problem.source.again
+    open_ended = plan.passes in ("auto", "converge") and problem.source.rereadable
     sure = open_ended and problem.prior is None and not problem.one_step
     limit = 10 * plan.tolerance if sure else FAR
     if done.felt > (1 if problem.prior is None else 0.3):

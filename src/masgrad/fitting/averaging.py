@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.warmup import adjustment
@@ -39,7 +39,7 @@ def averaged_masgrad(
     past, A, gamma = start, *adjustment(start)
     renew = 1
     for t, rows in enumerate(batches(blocks, batch)):
-        n, look = mass(rows), t % LOOK == 0
+        n, look = total_weight(rows), t % LOOK == 0
         sums = problem.block_sums(phi, rows, hessian=False, meat=look)
         phi = phi - (step_size / gamma / n) * (A @ sums.gradient)
         mean = mean + 2.0 / (t + 2) * (phi - mean)

@@ -10,11 +10,11 @@ p / N = 0.005.
 import numpy as np
 
 from masgrad.data.arrays import blocks, pick
-from masgrad.data.regression import mass, weight_of
+from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.models.family import Family
-from masgrad.models.glm import shifted
+from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 
 ENOUGH = 8192
@@ -31,14 +31,14 @@ def bias(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray | None:
     for rows in blocks(kept):
         total += _block(problem, family, local.point, half, rows)
     scale = local.squares / max(local.count - len(total), 1) if family.dispersed else 1.0
-    return -local.solve(total) * (scale * local.count / mass(kept))
+    return -local.solve(total) * (scale * local.count / total_weight(kept))
 
 
 def _block(
     problem: Problem, family: Family, phi: np.ndarray, half: np.ndarray, rows: Rows
 ) -> np.ndarray:
     U, a = problem.features(rows), weight_of(rows)
-    t = shifted(U @ phi, rows)
+    t = add_offset(U @ phi, rows)
     q = np.square(U @ half).sum(1)
     with np.errstate(all="ignore"):
         pull = family.information(t) * q * _bend(family, t) / 2

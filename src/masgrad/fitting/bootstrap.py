@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
-from masgrad.data.regression import mass, offset_of, weight_of
+from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.averaging import batches
 from masgrad.fitting.problem import Problem
@@ -126,7 +126,7 @@ def run_chains(
         often = np.ones((n, 1)) if a is None else a[:, None]
         weights = rng.poisson(often, (n, chains)).astype(float)
         G = weighted_gradients(problem, at, rows, weights)
-        total, seen, steps = total + mass(rows) * at, seen + G, steps + 1
+        total, seen, steps = total + total_weight(rows) * at, seen + G, steps + 1
         at = at - A @ G
         if steps % every == 0:
             kept.append(at)
@@ -174,7 +174,11 @@ def unrest(problem: Problem, local: Quadratic, A: np.ndarray) -> float:
         E = _curvatures(problem, local.point, root / np.sqrt(local.count), rows) * local.count
     if not np.isfinite(E).all():
         raise Diverged
-    return (1 + 2 * problem.clump) * float(np.linalg.eigvalsh(A @ E @ A)[-1]) / mass(rows)
+    return (
+        (1 + 2 * problem.design_effect)
+        * float(np.linalg.eigvalsh(A @ E @ A)[-1])
+        / total_weight(rows)
+    )
 
 
 def _curvatures(problem: Problem, phi: np.ndarray, moves: np.ndarray, rows: Rows) -> np.ndarray:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.data.arrays import pick
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.models.canonical import Gaussian
@@ -26,7 +26,7 @@ def carry(
 ) -> Quadratic:
     """The total expanded at phi, its M and H moved there from where its parts were taken."""
     few = pick(lambda a: a[:ENOUGH], kept)
-    there, n = problem.quadratic(phi, few), mass(few)
+    there, n = problem.quadratic(phi, few), total_weight(few)
     at = total.at(phi)
     H, M, squares, loss = total.hessian.copy(), total.meat.copy(), total.squares, at.loss
     expected = None if total.information is None else total.information.copy()

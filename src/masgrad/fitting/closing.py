@@ -12,7 +12,7 @@ from masgrad.data.regression import weight_of
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.watch import Watch
-from masgrad.models.glm import shifted, squared_residuals
+from masgrad.models.glm import add_offset, squared_residuals
 
 
 def wanted(problem: Problem, whole: bool, passes: int | str) -> bool:
@@ -20,7 +20,7 @@ def wanted(problem: Problem, whole: bool, passes: int | str) -> bool:
     family = problem.family
     if family is None or not family.dispersed or family.canonical or whole:
         return False
-    return problem.source.again and problem.prior is None and passes in ("auto", "converge")
+    return problem.source.rereadable and problem.prior is None and passes in ("auto", "converge")
 
 
 def close(problem: Problem, local: Quadratic, watch: Watch) -> Quadratic:
@@ -32,7 +32,7 @@ def close(problem: Problem, local: Quadratic, watch: Watch) -> Quadratic:
     assert parts is not None
     for rows in parts:
         a = weight_of(rows)
-        t = shifted(problem.predictors(local.point, rows), rows)
+        t = add_offset(problem.predictors(local.point, rows), rows)
         with np.errstate(all="ignore"):
             value, r = family.local(t, rows[1])[:2]
             pearson = squared_residuals(family, t, r)

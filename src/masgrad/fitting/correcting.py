@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.ahead import Ahead, look_ahead
 from masgrad.fitting.carry import carry
 from masgrad.fitting.identify import separated
@@ -175,7 +175,7 @@ def _expected(problem: Problem, total: Quadratic, kept: Rows) -> Quadratic:
     if like is problem:
         raise NotConvex("H has a negative eigenvalue")
     H = like.quadratic(total.point, kept).hessian
-    return replace(total, hessian=H * (total.count / mass(kept)))
+    return replace(total, hessian=H * (total.count / total_weight(kept)))
 
 
 def _reached(problem: Problem, move: Move, goal: Goal) -> bool:

@@ -17,7 +17,7 @@ from masgrad.data.regression import weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.problem import Problem
 from masgrad.fitting.quadratic import Quadratic
-from masgrad.models.glm import GLM, shifted
+from masgrad.models.glm import GLM, add_offset
 from masgrad.models.mixture import GaussianMixture
 from masgrad.types import Rows
 
@@ -32,7 +32,7 @@ def check_kind(cov_type: str, problem: Problem) -> None:
             "cov_type='nonrobust' trusts the loss to be a negative log-likelihood, which "
             f"{type(problem.model).__name__} need not be; use 'robust'"
         )
-    if cov_type == "HC3" and not (isinstance(problem.model, GLM) and problem.source.again):
+    if cov_type == "HC3" and not (isinstance(problem.model, GLM) and problem.source.rereadable):
         raise InputError(
             "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "
             "use 'HC1'"
@@ -94,7 +94,7 @@ def leveraged_meat(problem: Problem, local: Quadratic, fixed: np.ndarray) -> np.
 def _block_meat(model: GLM, problem: Problem, phi, half, rows: Rows) -> np.ndarray:
     U = problem.features(rows)
     a = weight_of(rows)
-    r, w = model.family.slope_and_curvature(shifted(U @ phi, rows), rows[1])
+    r, w = model.family.slope_and_curvature(add_offset(U @ phi, rows), rows[1])
     leverage = w * np.square(U @ half).sum(1)
     r = r if a is None else r * np.sqrt(a)
     Z = U * (r / np.maximum(1.0 - leverage, 1e-12))[:, None]

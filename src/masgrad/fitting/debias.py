@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.data.arrays import blocks
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.errors import IdentificationError
 from masgrad.fitting.closing import close
 from masgrad.fitting.correcting import Corrected
@@ -50,7 +50,9 @@ def debias(
 
 def _left(problem: Problem, local: Quadratic, step: np.ndarray, sample: Sample) -> float:
     """What another step would move, in standard errors, root mean square over contrasts."""
-    missed = problem.missed(local.point, step, sample.rows) * local.count / mass(sample.rows)
+    missed = (
+        problem.missed(local.point, step, sample.rows) * local.count / total_weight(sample.rows)
+    )
     return local.typical(local.solve(missed))
 
 

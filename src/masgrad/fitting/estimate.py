@@ -85,7 +85,7 @@ def estimate(
     """The corrected estimate; `start` is the local model at the sample's optimum."""
     if sample.whole:
         return _small(problem, plan, sample, start, watch)
-    if plan.passes == 1 or not problem.source.again:
+    if plan.passes == 1 or not problem.source.rereadable:
         return _once(problem, sample, start, watch)
     return _twice(problem, plan, sample, start, watch)
 

@@ -22,7 +22,7 @@ def explain(problem: Problem, rows: Rows, read: int) -> InputError:
         rows: the block that failed.
         read: rows read before it, besides the kept ones, where the source is read once.
     """
-    if not problem.source.again:
+    if not problem.source.rereadable:
         begin = read + count_rows(problem.kept)
         found = _first_wrong(problem, problem.kept, 0) or _first_wrong(problem, rows, begin)
         return found or _overflow(problem, rows)

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.errors import InputError
 from masgrad.fitting.estimate import Plan, Sample
 from masgrad.fitting.lens import Lens
@@ -100,7 +100,7 @@ def _read(
         fold = _assigned(count_rows(rows), folds, seed, number)
         mine = [_where(rows, fold == f) if folds > 1 else rows for f in range(folds)]
         return [
-            (count_rows(part), mass(part), problem.block_sums(phi, part, meat=False))
+            (count_rows(part), total_weight(part), problem.block_sums(phi, part, meat=False))
             if count_rows(part)
             else None
             for part in mine

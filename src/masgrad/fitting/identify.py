@@ -67,7 +67,7 @@ def _design_moment(problem: Problem, local: Quadratic, kept: Rows) -> np.ndarray
     """S = E[x x'] in phi, over all rows if they can be read again."""
     plain = replace(problem, model=GLM("gaussian"), span=[np.inf, -np.inf], ridge=Ridge())
     zero = np.zeros_like(local.point)
-    total = plain.read(zero) if problem.source.again else plain.quadratic(zero, kept)
+    total = plain.read(zero) if problem.source.rereadable else plain.quadratic(zero, kept)
     return total.hessian / total.count
 
 

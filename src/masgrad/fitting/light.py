@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.estimate import Plan, Sample
 from masgrad.fitting.lens import Lens
 from masgrad.fitting.problem import Problem
@@ -58,7 +58,7 @@ def lightest(problem: Problem, lens: Lens, found: Optimum, sample: Sample) -> fl
     """lam_0, with the gradient's noise as the kept rows tell it."""
     assert isinstance(lens.penalty, Scaled)
     kept, N = problem.quadratic(found.local.point, sample.rows), found.local.count
-    n = mass(sample.rows)
+    n = total_weight(sample.rows)
     variance = np.maximum(np.diag(kept.meat) / n - np.square(kept.gradient / n), 0.0)
     share = min(1.0, np.sqrt(SHARE * len(variance) / N))
     return share * lens.penalty.noise(lens.unit * np.sqrt(variance / N))

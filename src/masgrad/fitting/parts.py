@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from masgrad.data.arrays import blocks
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.begin import begin
 from masgrad.fitting.estimate import Plan, Sample
 from masgrad.fitting.lens import Lens
@@ -85,7 +85,7 @@ class InMemory(Part):
 
     @property
     def count(self) -> float:
-        return mass(self.rows)
+        return total_weight(self.rows)
 
     def start(self, lens: Lens) -> np.ndarray:
         return lens.psi(begin(self.problem, self.rows))
@@ -116,7 +116,7 @@ class AllRows(Part):
 
     @property
     def count(self) -> float:
-        return float(self.problem.length or mass(self.sample.rows))
+        return float(self.problem.length or total_weight(self.sample.rows))
 
     def start(self, lens: Lens) -> np.ndarray:
         return InMemory(self.problem, self.sample.rows).start(lens)

@@ -81,7 +81,7 @@ def _check(model: Model, source: Source, options: Options) -> None:
 
 
 def check_again(source: Source) -> None:
-    if not source.again:
+    if not source.rereadable:
         raise InputError(
             "a penalised fit reads the rows more than once, and an iterator can be read once; give "
             "mg.Stream(function) with a function that starts it anew"

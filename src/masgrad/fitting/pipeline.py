@@ -61,7 +61,7 @@ def fit_source(
 def check_options(problem: Problem, options: Options) -> None:
     """Options that this model or this source cannot serve."""
     check_kind(options.cov_type, problem)
-    again, several = problem.source.again, options.plan.passes not in (1, "auto")
+    again, several = problem.source.rereadable, options.plan.passes not in (1, "auto")
     if not again and (several or options.method == "chains"):
         raise InputError(
             "an iterator can be read once, and "
@@ -76,7 +76,7 @@ def _estimate(
     problem: Problem, options: Options, new: bool, watch: Watch
 ) -> tuple[Sample, Corrected]:
     rng = np.random.default_rng([options.plan.seed, 0])
-    single = options.plan.passes == 1 or not problem.source.again
+    single = options.plan.passes == 1 or not problem.source.rereadable
     sample = take_sample(problem.source, single, KEEP, options.memory // 8, rng)
     problem.kept, problem.whole = sample.rows, sample.whole
     if new:

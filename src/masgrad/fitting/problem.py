@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import clump, mass, weight_of, with_design
+from masgrad.data.regression import design_effect, total_weight, weight_of, with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.frame import Frame
@@ -96,7 +96,7 @@ class Problem:
     ) -> RowSums:
         """Sums over one block, in phi."""
         sums = self._finish(self._raw_sums(self._argument(phi), rows, hessian, meat))
-        return self.ridge.add(sums, phi, mass(rows))
+        return self.ridge.add(sums, phi, total_weight(rows))
 
     def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """The loss of every row of a sample, times its frequency."""
@@ -130,7 +130,7 @@ class Problem:
             sums = self._raw_sums(at, block, True, meat)
             total = sums if total is None else add(total, sums)
         assert total is not None
-        return self._quadratic(phi, total, mass(rows), count_rows(rows))
+        return self._quadratic(phi, total, total_weight(rows), count_rows(rows))
 
     def read(
         self, phi: np.ndarray, watch=None, hessian: bool = True, meat: bool = True
@@ -162,7 +162,7 @@ class Problem:
         """All rows again, block by block; None where they are gone."""
         if self.whole:
             return blocks(self.kept)
-        return self.source.blocks() if self.source.again else None
+        return self.source.blocks() if self.source.rereadable else None
 
     def lanes(self, rows: int | None) -> int:
         """Threads that sum over so many rows: XLA has threads of its own."""
@@ -195,7 +195,7 @@ class Problem:
         def work(piece: Any) -> tuple[int, float, RowSums, np.ndarray | float]:
             rows = make(piece)
             known = self.constants(rows) if self.tally else 0.0
-            return count_rows(rows), mass(rows), self._raw_sums(at, rows, *parts), known
+            return count_rows(rows), total_weight(rows), self._raw_sums(at, rows, *parts), known
 
         try:
             for n, m, sums, known in in_order(work, pieces, threads):
@@ -235,13 +235,13 @@ class Problem:
         return bool(carried.min() >= min(MANY, 0.1 * len(squares)))
 
     @cached_property
-    def clump(self) -> float:
+    def design_effect(self) -> float:
         """How much noisier sums are than those of rows that all have weight 1."""
-        return 1.0 if self.kept is None else clump(self.kept)
+        return 1.0 if self.kept is None else design_effect(self.kept)
 
     def noise(self, total: Quadratic) -> np.ndarray:
         """Variance of a sum of gradients a unit of weight, in the coordinates of blocks."""
-        meat = self.clump * total.meat / total.count
+        meat = self.design_effect * total.meat / total.count
         if self.frame.far:
             return meat
         back = np.linalg.inv(self.frame.matrix)

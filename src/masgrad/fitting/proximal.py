@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.data.arrays import blocks
-from masgrad.data.regression import mass
+from masgrad.data.regression import total_weight
 from masgrad.fitting.begin import begin, level
 from masgrad.fitting.estimate import Plan, Sample
 from masgrad.fitting.lengths import check_length
@@ -121,7 +121,7 @@ def descend(
     problem: Problem, lens: Lens, rows: Rows, psi: np.ndarray, settled: float = SETTLED
 ) -> tuple[np.ndarray, float]:
     """The penalised optimum of rows in memory, and N times the last step's fall."""
-    work, count = scoring(problem), mass(rows)
+    work, count = scoring(problem), total_weight(rows)
 
     def objective(at: np.ndarray) -> float:
         with np.errstate(all="ignore"):

@@ -42,7 +42,7 @@ def single_read(problem: Problem, start: Quadratic, kept: Rows, stretch: Stretch
     phi = total.point + total.newton()
     ahead = look_ahead(problem, [*seen, *with_prior(problem)], total, phi, kept)
     phi = phi + ahead.extra
-    pull = tension(problem.quadratic(phi, kept), problem.clump)
+    pull = tension(problem.quadratic(phi, kept), problem.design_effect)
     moved = total.errors(phi - start.point)
     felt = max((q.felt(phi - q.point, problem.dispersed) for q in seen), default=0.0)
     local = carry(problem, total, ahead.parts, phi, kept)

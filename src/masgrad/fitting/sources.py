@@ -120,9 +120,9 @@ def _stream(model: Model, data: Any, block: int) -> Source:
     if isinstance(data, Source) and not isinstance(data, Stream):
         return data
     if isinstance(data, Stream):
-        stream = Stream(data.start, data.again, block)
+        stream = Stream(data.start, data.rereadable, block)
     else:
-        stream = Stream(lambda: data, again=False, block=block)
+        stream = Stream(lambda: data, rereadable=False, block=block)
     stream.check, stream.real = _checker(model), isinstance(model, GLM)
     return stream
 

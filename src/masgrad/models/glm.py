@@ -73,7 +73,7 @@ class GLM(Model):
 
     def row_losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return self.family.loss(shifted(self.design(rows) @ theta, rows), rows[1])
+            return self.family.loss(add_offset(self.design(rows) @ theta, rows), rows[1])
 
     def row_gradients(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """l'(x'w, y) x, row by row.
@@ -96,7 +96,7 @@ class GLM(Model):
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         X, y, a = self.design(rows), rows[1], weight_of(rows)
-        t, change = shifted(X @ theta, rows), X @ step
+        t, change = add_offset(X @ theta, rows), X @ step
         with np.errstate(all="ignore"):
             r, w = self.family.slope_and_curvature(t, y)
             missed = self.family.slope(t + change, y) - r - w * change
@@ -140,8 +140,8 @@ class GLM(Model):
         return jnp.moveaxis(r[..., None] * X, 1, 2)
 
 
-def shifted(t: np.ndarray, rows: Rows) -> np.ndarray:
-    """Linear predictors with the rows' offsets."""
+def add_offset(t: np.ndarray, rows: Rows) -> np.ndarray:
+    """The linear predictors t = x'theta plus the rows' offsets."""
     offset = offset_of(rows)
     return t if offset is None else t + offset
 
@@ -152,7 +152,7 @@ def linear_sums(
     """`row_sums` outside the class: looking up a method of a module takes as long as 500 rows."""
     X, y, a = rows[0], rows[1], weight_of(rows)
     with np.errstate(all="ignore"):
-        t = shifted(X @ theta, rows)
+        t = add_offset(X @ theta, rows)
         H, peak, loss, squares, M = None, 0.0, 0.0, 0.0, None
         if hessian:
             value, r, w = family.local(t, y)
@@ -171,7 +171,7 @@ def information_sum(family: Family, rows: Rows, theta: np.ndarray) -> np.ndarray
     """Sum of the rows' expected Hessians."""
     X, a = rows[0], weight_of(rows)
     with np.errstate(all="ignore"):
-        w = family.information(shifted(X @ theta, rows))
+        w = family.information(add_offset(X @ theta, rows))
         return gram(X, w if a is None else a * w)
 
 

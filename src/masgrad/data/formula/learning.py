@@ -47,15 +47,15 @@ def learn(
     products = tuple(full_rank(names, set(categories)))
     terms = Terms(formula.response, numbers, products, weight, offset, exposure)
     check_types(terms, medium)
-    known = _settled(numbers, medium, weight) | _learned(formula, categories, medium, weight)
+    known = _fitted(numbers, medium, weight) | _learned(formula, categories, medium, weight)
     terms = replace(terms, factors=known)
     _check_names(formula, terms)
     return terms
 
 
-def _settled(numbers: dict[str, Number], medium: Medium, weight: str | None) -> dict[str, Any]:
-    settled = settle([number.expression for number in numbers.values()], medium, weight)
-    return {name: Number(name, e) for name, e in zip(numbers, settled, strict=True)}
+def _fitted(numbers: dict[str, Number], medium: Medium, weight: str | None) -> dict[str, Any]:
+    fitted = fit_transforms([number.expression for number in numbers.values()], medium, weight)
+    return {name: Number(name, e) for name, e in zip(numbers, fitted, strict=True)}
 
 
 def _learned(
@@ -138,15 +138,15 @@ def _check_names(formula: Formula, terms: Terms) -> None:
         raise InputError(f"formula {formula.text!r} makes two columns {twice[0]!r}; rename one")
 
 
-def settle(
+def fit_transforms(
     expressions: Sequence[Expression], medium: Medium, weight: str | None
 ) -> list[Expression]:
     """The expressions with numbers where they had center and scale; innermost ones first."""
-    settled = list(expressions)
-    while pending := list(dict.fromkeys(e for whole in settled for e in _innermost(whole))):
+    fitted = list(expressions)
+    while pending := list(dict.fromkeys(e for whole in fitted for e in _innermost(whole))):
         spreads = dict(zip(pending, _spreads(pending, medium, weight), strict=True))
-        settled = [_settle(whole, spreads) for whole in settled]
-    return settled
+        fitted = [_with_numbers(whole, spreads) for whole in fitted]
+    return fitted
 
 
 def _innermost(whole: Expression) -> Iterator[Expression]:
@@ -159,11 +159,11 @@ def _innermost(whole: Expression) -> Iterator[Expression]:
         yield whole[1]
 
 
-def _settle(whole: Expression, spreads: dict[Expression, Spread]) -> Expression:
+def _with_numbers(whole: Expression, spreads: dict[Expression, Spread]) -> Expression:
     if whole[0] in ("column", "number"):
         return whole
     if whole[0] not in LEARNED or whole[1] not in spreads:
-        return (whole[0], *(_settle(argument, spreads) for argument in whole[1:]))
+        return (whole[0], *(_with_numbers(argument, spreads) for argument in whole[1:]))
     mean, deviation = spreads[whole[1]]
     centred = ("-", whole[1], ("number", mean))
     return centred if whole[0] == "center" else ("/", centred, ("number", deviation))
@@ -171,7 +171,7 @@ def _settle(whole: Expression, spreads: dict[Expression, Spread]) -> Expression:
 
 def _spreads(pending: list[Expression], medium: Medium, weight: str | None) -> list[Spread]:
     """Mean and deviation of each, by merging those of blocks."""
-    if not medium.again:
+    if not medium.rereadable:
         raise InputError("center() and scale() need a read of their own; an iterator has only one")
     columns = tuple(dict.fromkeys(c for e in pending for c in columns_of(e)))
     needed = columns if weight is None else tuple(dict.fromkeys((*columns, weight)))

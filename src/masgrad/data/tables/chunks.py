@@ -22,21 +22,23 @@ class Chunks(Medium):
 
     Args:
         start: a function that starts the iterator.
-        again: whether it may be called a second time.
+        rereadable: whether it may be called a second time.
         columns: the columns that are needed.
     """
 
     where = "the first data frame"
 
-    def __init__(self, start: Callable[[], Iterator[Any]], again: bool, columns: Sequence[str]):
-        self.start, self.again, self.needed = start, again, columns
+    def __init__(
+        self, start: Callable[[], Iterator[Any]], rereadable: bool, columns: Sequence[str]
+    ):
+        self.start, self.rereadable, self.needed = start, rereadable, columns
         frames = _with_rows(start())
         first = next(frames, None)
         if first is None:
             raise InputError("the iterator holds no data frame with rows; at least one is needed")
         self.first = Memory(first, columns)
         self.types = self.first.types
-        self.rest = None if again else chain([first], frames)
+        self.rest = None if rereadable else chain([first], frames)
         self.weight: str | None = None
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from masgrad.data.source import ahead
+from masgrad.data.source import prefetch
 from masgrad.data.tables.levels import Lookup
 from masgrad.data.tables.medium import (
     Columns,
@@ -69,7 +69,7 @@ class Csv(Medium):
         lookups: Mapping[str, Lookup],
     ) -> Iterator[Columns]:
         """By another thread: Arrow's own do not number the rows."""
-        return ahead(super().blocks(rng, size, numbers, lookups))
+        return prefetch(super().blocks(rng, size, numbers, lookups))
 
     def _read(
         self, k: int, columns: Sequence[str], first: bool = False

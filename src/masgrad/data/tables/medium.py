@@ -29,14 +29,14 @@ class Medium(abc.ABC):
         types: Arrow's type of each column that is needed.
         count: number of rows, if known.
         ordered: whether rows come in an order that deserves to be shuffled and watched.
-        again: whether it can be read a second time.
+        rereadable: whether it can be read a second time.
     """
 
     where: str
     types: dict[str, pa.DataType]
     count: int | None = None
     ordered: bool = True
-    again: bool = True
+    rereadable: bool = True
 
     @abc.abstractmethod
     def batches(
