@@ -17,19 +17,12 @@ from sklearn.linear_model import Lasso
 import masgrad as mg
 from conftest import alpha
 from masgrad.chains.trace import Trace
-from masgrad.paper import (
-    convergence,
-    linear,
-    logistic,
-    mixture,
-    network_population,
-    processes,
-    proximal_claims,
-    proximal_methods,
-    proximal_problems,
-)
+from masgrad.paper import convergence, linear, logistic, mixture, network_population, processes
 from masgrad.paper.experiment import Claim, Experiment
 from masgrad.paper.page import page
+from masgrad.paper.proximal import claims as proximal_claims
+from masgrad.paper.proximal import methods as proximal_methods
+from masgrad.paper.proximal import problems as proximal_problems
 from masgrad.paper.registry import ENTRIES, Entry
 from masgrad.paper.report import report
 from masgrad.paper.spread import spread

@@ -8,7 +8,7 @@ from masgrad.paper.linear import linear_experiment
 from masgrad.paper.logistic import logistic_experiment
 from masgrad.paper.mixture import mixture_experiment
 from masgrad.paper.network import network_experiment
-from masgrad.paper.proximal import proximal_experiment
+from masgrad.paper.proximal.experiment import proximal_experiment
 
 
 class Entry(NamedTuple):

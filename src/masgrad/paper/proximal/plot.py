@@ -7,12 +7,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from masgrad.paper.proximal_claims import TITLES
-from masgrad.paper.proximal_methods import ACCURACY, NAMES
+from masgrad.paper.proximal.claims import TITLES
+from masgrad.paper.proximal.methods import ACCURACY, NAMES
 from masgrad.plots import COLOURS, save
 
 if TYPE_CHECKING:
-    from masgrad.paper.proximal import Race
+    from masgrad.paper.proximal.experiment import Race
 
 BLUE, LIGHT, RED, ORANGE = COLOURS.values()
 STYLES = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from masgrad.paper.convergence import or_never
 from masgrad.paper.experiment import Claim, judge
-from masgrad.paper.proximal_methods import METRICS
+from masgrad.paper.proximal.methods import METRICS
 
 TITLES = {"lasso": "Lasso", "trace": "Trace regression"}
 METRIC_NAMES = {"madprox": "dense V", "diagonal": "diagonal V", "proximal_gradient": "V = I"}

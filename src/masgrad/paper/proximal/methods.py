@@ -26,7 +26,7 @@ from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.fista import Fista, fista
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import madprox, subgradient
-from masgrad.paper.proximal_problems import Penalised
+from masgrad.paper.proximal.problems import Penalised
 from masgrad.penalties.metric import prox_in_metric
 from masgrad.precision import float64
 from masgrad.theory.planning import prox_steps

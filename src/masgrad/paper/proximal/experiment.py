@@ -2,8 +2,8 @@
 
 Fixed by the paper: sparse regression and low-rank trace regression as the examples, V that does not
 depend on w (a fixed design), eta = 1/gamma, and diag(V) as the cheap substitute. The paper has no
-figure of it. Chosen here: the sizes and the design (`proximal_problems.py`), the start 0, and the
-methods beside it (`proximal_methods.py`).
+figure of it. Chosen here: the sizes and the design (`problems.py`), the start 0, and the
+methods beside it (`methods.py`).
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ import numpy as np
 
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import moments
-from masgrad.paper import proximal_problems as problems
 from masgrad.paper.experiment import Experiment, Report
-from masgrad.paper.proximal_claims import claims
-from masgrad.paper.proximal_methods import (
+from masgrad.paper.proximal import problems
+from masgrad.paper.proximal.claims import claims
+from masgrad.paper.proximal.methods import (
     ACCURACY,
     EARLY,
     NAMES,
@@ -30,7 +30,7 @@ from masgrad.paper.proximal_methods import (
     path,
     step_seconds,
 )
-from masgrad.paper.proximal_plot import plot_proximal
+from masgrad.paper.proximal.plot import plot_proximal
 from masgrad.penalties.separable import ElasticNet
 from masgrad.penalties.structured import Nuclear
 

@@ -1,0 +1,1 @@
+"""The proximal experiment: MadProx beside other methods on two penalised regressions."""
