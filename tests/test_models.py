@@ -1,5 +1,7 @@
 """Every model against autodiff, NumPy against JAX, and GLMs against statsmodels."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import statsmodels.api as sm
 
 import masgrad as mg
 import scenarios
+from masgrad.data.regression import Regression
 from masgrad.models.families import as_family
 
 CASES = [c[0] for c in scenarios.all_models(np.random.default_rng(0))]
@@ -33,6 +36,41 @@ def test_whole_data_methods_are_those_of_the_loss(case):
     np.testing.assert_allclose(model.gradients(theta, data), gradients, rtol=1e-10, atol=1e-12)
     H = mg.moments(model, theta, data).hessian
     np.testing.assert_allclose(H, hessians.mean(0), rtol=1e-10, atol=1e-12)
+
+
+OFFSETS = {
+    "linear": (mg.Linear, (5,)),
+    "logistic": (mg.Logistic, (5,)),
+    "gamma, log": (lambda: mg.Gamma("log"), (5,)),
+    "trace": (lambda: mg.TraceRegression(2, 3), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", OFFSETS)
+def test_methods_agree_about_offsets_and_weights(rng, name):
+    """An offset is a covariate whose coefficient is 1; a weight of 2 is a row twice, in sums."""
+    make, shape = OFFSETS[name]
+    model, N = make(), 40
+    X, offset = rng.normal(size=(N, *shape)), rng.normal(size=N)
+    y, a = rng.uniform(0.1, 0.9, N), rng.integers(1, 4, N)
+    rows, p = Regression(X, y, a.astype(float), offset), int(np.prod(shape))
+    theta, step = 0.3 * rng.normal(size=(2, p))
+    flat = mg.GLM(model.family)
+    wide = np.column_stack([X.reshape(N, p), offset])
+    with_one, constant = np.append(theta, 1.0), 0.5 * y * y * (name == "trace")
+    losses, G, H = autodiff(flat, with_one, (wide, y))
+    close = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-10)
+    close(model.row_losses(theta, rows), losses + constant)
+    close(model.row_gradients(theta, rows), G[:, :p])
+    hessian = np.einsum("i,ijk->jk", a, H)[:p, :p]
+    close(model.hessian_sum(theta, rows), hessian)
+    there = autodiff(flat, np.append(theta + step, 1.0), (wide, y))[1]
+    close(model.missed_gradient(theta, step, rows), a @ (there - G)[:, :p] - hessian @ step)
+    if name != "trace":  # `row_sums` takes rows of vectors
+        sums = model.row_sums(theta, rows)
+        close(sums.gradient, a @ G[:, :p])
+        close(sums.hessian, hessian)
+        close(sums.meat, (G.T @ (a[:, None] * G))[:p, :p])
 
 
 def test_engine_sums_are_sums_of_gradients(case):

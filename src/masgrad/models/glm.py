@@ -32,6 +32,10 @@ class GLM(Model):
     parameter tweedie(1.5) and negative_binomial(1.0). With another link than the canonical one the
     loss is the negative log-likelihood of that link.
 
+    The host methods on blocks add the offsets that rows carry (`Regression`) to x'w. Sums over rows
+    (`hessian_sum`, `row_sums`, `missed_gradient`) count each row by its weight; values of single
+    rows (`row_losses`, `row_gradients`) do not. The engine's rows carry neither.
+
     Paper: GLM landscape - generalised linear model, possibly mis-specified
 
     Example:
@@ -82,12 +86,13 @@ class GLM(Model):
         """
         X = self.design(rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.family.slope(X @ theta, rows[1])[:, None] * X
+            return self.family.slope(add_offset(X @ theta, rows), rows[1])[:, None] * X
 
     def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        X = self.design(rows)
+        X, a = self.design(rows), weight_of(rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            return X.T @ (self.family.curvature(X @ theta, rows[1])[:, None] * X)
+            w = self.family.curvature(add_offset(X @ theta, rows), rows[1])
+            return X.T @ ((w if a is None else a * w)[:, None] * X)
 
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True

@@ -96,7 +96,8 @@ class Model(eqx.Module):
         theta = self.theta(theta, rows)
         return np.concatenate([self.row_gradients(theta, b) for b in blocks(rows)])
 
-    # Host methods on checked blocks; linear predictors override them with NumPy.
+    # Host methods on checked blocks; linear predictors override them with NumPy, and with the
+    # offsets that rows carry; their sums count rows by weight, their values of single rows do not.
 
     def row_losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         return _on_block(_losses, self, theta, rows)

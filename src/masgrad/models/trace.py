@@ -4,7 +4,7 @@ import equinox as eqx
 
 from masgrad.data.arrays import as_regression
 from masgrad.errors import InputError
-from masgrad.models.glm import GLM
+from masgrad.models.glm import GLM, add_offset
 from masgrad.types import Array, Rows
 
 
@@ -36,12 +36,11 @@ class TraceRegression(GLM):
         return self.height * self.width
 
     def design(self, rows: Rows) -> Array:
-        X, y = rows
-        return X.reshape(*y.shape, -1)
+        return rows[0].reshape(*rows[1].shape, -1)
 
     def loss(self, theta: Array, z: Rows) -> Array:
         X, y = z
         return 0.5 * (X.ravel() @ theta - y) ** 2
 
     def row_losses(self, theta: Array, rows: Rows) -> Array:
-        return 0.5 * (self.design(rows) @ theta - rows[1]) ** 2
+        return 0.5 * (add_offset(self.design(rows) @ theta, rows) - rows[1]) ** 2
