@@ -285,7 +285,7 @@ def test_an_unidentified_direction_has_no_stationary_law(rng):
     X, y = np.column_stack([X, X.sum(1)]), X[:, 0] + rng.normal(size=100)
     optimum = np.linalg.lstsq(X, y, rcond=None)[0]
     for kernel in (mg.sgd(0.1), mg.masgrad(0.1)):
-        with pytest.raises(ValueError, match="singular"):
+        with pytest.raises(InputError, match="singular"):
             mg.stationary_law(mg.Linear(), (X, y), optimum, kernel, 10)
     saddle = mg.GaussianMixture(2, 0.3)
     z = np.concatenate([rng.normal(-1, 0.3, 100), rng.normal(1, 0.3, 100)])
