@@ -7,6 +7,7 @@ fails when they ask for more than BUDGET.
 
 import os
 
+import jax
 import numpy as np
 import pytest
 
@@ -28,6 +29,21 @@ def seed() -> int:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
+
+
+@pytest.fixture
+def compiled(caplog):
+    """A function that makes a call and says what JAX compiled for it."""
+
+    def lines(call):
+        caplog.clear()
+        with jax.log_compiles():
+            call()
+        said = (record.getMessage() for record in caplog.records)
+        return [line for line in said if line.startswith("Compiling")]
+
+    assert lines(lambda: jax.jit(lambda x: x + 1)(0.0))  # JAX still says it in these words
+    return lines
 
 
 def pytest_configure(config):

@@ -10,6 +10,7 @@ import pytest
 import masgrad as mg
 import scenarios
 from masgrad.chains.footprint import check_footprint
+from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.stability import minimise
 
 
@@ -159,59 +160,64 @@ def test_a_gradient_that_is_not_finite_is_refused(good):
 
 
 @pytest.mark.parametrize(
-    "change",
+    "change, words",
     [
-        {"kernel": 0.1},
-        {"model": "logistic"},
-        {"steps": 1.5},
-        {"seed": None},
-        {"seed": 0.5},
-        {"theta0": "zeros"},
-        {"theta0": np.zeros(4) * 1j},
-        {"batch_size": "all"},
-        {"data": (np.array([["a", "b"]]), np.zeros(1))},
-        {"data": (np.array([[object()]]), np.zeros(1))},
-        {"data": (np.ones((2, 1)) * 1j, np.zeros(2))},
+        ({"kernel": 0.1}, "kernel=0.1; a kernel"),
+        ({"model": "logistic"}, "model='logistic'; a model"),
+        ({"steps": 1.5}, "steps=1.5; a whole number"),
+        ({"seed": None}, "seed=None; a whole number"),
+        ({"seed": 0.5}, "seed=0.5; a whole number"),
+        ({"theta0": "zeros"}, "theta0='zeros'; an array of real numbers"),
+        ({"theta0": np.zeros(4) * 1j}, "theta0=array.*; an array of real numbers"),
+        ({"batch_size": "all"}, "batch_size='all'; a whole number"),
+        ({"data": (np.array([["a", "b"]]), np.zeros(1))}, "X has dtype <U1; real numbers"),
+        ({"data": (np.array([[object()]]), np.zeros(1))}, "X holds objects that are not numbers"),
+        ({"data": (np.ones((2, 1)) * 1j, np.zeros(2))}, "X has dtype complex128; real numbers"),
     ],
 )
-def test_objects_of_the_wrong_kind(good, change):
-    with pytest.raises(TypeError):
+def test_objects_of_the_wrong_kind(good, change, words):
+    with pytest.raises(InputTypeError, match=words):
         mg.run(**(good | change))
 
 
 @pytest.mark.parametrize(
-    "make",
+    "make, words",
     [
-        lambda: mg.sgd(0.0),
-        lambda: mg.sgd(-1.0),
-        lambda: mg.sgd(np.nan),
-        lambda: mg.sgd([0.1, 0.2]),
-        lambda: mg.masgrad(0.1, covariance="hessian"),
-        lambda: mg.masgrad(0.1, root="cholesky"),
-        lambda: mg.masgrad(0.1, ridge=-1.0),
-        lambda: mg.masgrad(0.1, covariance="batch", root="low_rank"),
-        lambda: mg.masgrad(0.1, covariance="batch", root="rank_one"),
-        lambda: mg.masgrad(0.1, root="rank_one", ridge=0.1),
-        lambda: mg.masgrad(0.1, covariance="running", root="rank_one", ridge=0.1),
-        lambda: mg.GaussianMixture(0, 1.0),
-        lambda: mg.GaussianMixture(2.5, 1.0),
-        lambda: mg.CustomLoss(lambda t, z: 0.0, "3"),
-        lambda: mg.moments(mg.Linear(), [0.0], scenarios.gaussian_design([0.0]).data),
-        lambda: mg.GaussianMixture(2, 0.0),
-        lambda: mg.ReluNetwork(0, 2),
-        lambda: mg.TraceRegression(2, 0),
-        lambda: mg.CustomLoss(lambda t, z: 0.0, 0),
-        lambda: mg.Simulator(lambda key, n: None, reference=1),
-        lambda: mg.ReluNetwork(2, 2).risk(np.zeros(6), (np.zeros((3, 3)), np.zeros(3))),
-        lambda: mg.TraceRegression(2, 2).risk(np.zeros(4), (np.zeros((3, 4)), np.zeros(3))),
-        lambda: mg.GaussianMixture(2, 1.0).risk(np.zeros(2), np.zeros((3, 3))),
-        lambda: mg.Linear().risk(np.zeros(2), ()),
-        lambda: mg.CustomLoss(lambda t, z: t[0], 1).risk(np.zeros(1), 3.0),
-        lambda: mg.Linear().risk(np.array([np.nan]), (np.zeros((3, 1)), np.zeros(3))),
+        (lambda: mg.sgd(0.0), "step_size=0.0; one finite number > 0"),
+        (lambda: mg.sgd(-1.0), "step_size=-1.0; one finite number > 0"),
+        (lambda: mg.sgd(np.nan), "step_size=nan; one finite number > 0"),
+        (lambda: mg.sgd([0.1, 0.2]), r"step_size=\[0.1, 0.2\]; one finite number > 0"),
+        (lambda: mg.masgrad(0.1, covariance="hessian"), "covariance='hessian' is not known"),
+        (lambda: mg.masgrad(0.1, root="cholesky"), "root 'cholesky' is not known"),
+        (lambda: mg.masgrad(0.1, ridge=-1.0), "ridge=-1.0; .* >= 0"),
+        (lambda: mg.masgrad(0.1, "batch", "low_rank"), "'low_rank' .* needs ridge > 0"),
+        (lambda: mg.masgrad(0.1, "batch", "rank_one"), "'rank_one' .* needs ridge > 0"),
+        (lambda: mg.masgrad(0.1, root="rank_one", ridge=0.1), "covariance='population' keeps none"),
+        (lambda: mg.masgrad(0.1, "running", "rank_one", 0.1), "covariance='running' keeps none"),
+        (lambda: mg.GaussianMixture(0, 1.0), r"\(0, 1.0\): needs components >= 1"),
+        (lambda: mg.GaussianMixture(2.5, 1.0), r"\(2.5, 1.0\): needs components >= 1"),
+        (lambda: mg.GaussianMixture(2, 0.0), r"\(2, 0.0\): needs .* sigma > 0"),
+        (lambda: mg.CustomLoss(lambda t, z: 0.0, "3"), "dim='3'.*: a whole number of at least 1"),
+        (lambda: mg.CustomLoss(lambda t, z: 0.0, 0), "dim=0.*: a whole number of at least 1"),
+        (lambda: mg.ReluNetwork(0, 2), r"ReluNetwork\(0, 2\): sizes must be >= 1"),
+        (lambda: mg.TraceRegression(2, 0), r"TraceRegression\(2, 0\): .* at least 1"),
+        (lambda: mg.Simulator(lambda key, n: None, reference=1), "reference=1; at least 2 rows"),
+        (lambda: mg.moments(mg.Linear(), [0.0], scenarios.gaussian_design([0.0]).data),
+         r"data=\(X, y\).* got Simulator"),
+        (lambda: mg.ReluNetwork(2, 2).risk(np.zeros(6), (np.zeros((3, 3)), np.zeros(3))),
+         r"X has shape \(3, 3\); .* needs \(N, 2\)"),
+        (lambda: mg.TraceRegression(2, 2).risk(np.zeros(4), (np.zeros((3, 4)), np.zeros(3))),
+         r"X has shape \(3, 4\); .* needs \(N, 2, 2\)"),
+        (lambda: mg.GaussianMixture(2, 1.0).risk(np.zeros(2), np.zeros((3, 3))),
+         r"data has shape \(3, 3\); .* needs \(N,\)"),
+        (lambda: mg.Linear().risk(np.zeros(2), ()), r"data=\(X, y\).* got tuple"),
+        (lambda: mg.CustomLoss(lambda t, z: t[0], 1).risk(np.zeros(1), 3.0), "data is a scalar"),
+        (lambda: mg.Linear().risk(np.array([np.nan]), (np.zeros((3, 1)), np.zeros(3))),
+         "theta is nan"),
     ],
-)
-def test_objects_that_cannot_be(make):
-    with pytest.raises(ValueError):
+)  # fmt: skip
+def test_objects_that_cannot_be(make, words):
+    with pytest.raises(InputError, match=words):
         make()
 
 
@@ -279,7 +285,7 @@ def test_an_unidentified_direction_has_no_stationary_law(rng):
     X, y = np.column_stack([X, X.sum(1)]), X[:, 0] + rng.normal(size=100)
     optimum = np.linalg.lstsq(X, y, rcond=None)[0]
     for kernel in (mg.sgd(0.1), mg.masgrad(0.1)):
-        with pytest.raises(ValueError, match="singular"):
+        with pytest.raises(InputError, match="singular"):
             mg.stationary_law(mg.Linear(), (X, y), optimum, kernel, 10)
     saddle = mg.GaussianMixture(2, 0.3)
     z = np.concatenate([rng.normal(-1, 0.3, 100), rng.normal(1, 0.3, 100)])

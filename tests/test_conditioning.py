@@ -7,6 +7,7 @@ from scipy.linalg import eigh
 
 import masgrad as mg
 import scenarios
+from masgrad.errors import InputError
 from masgrad.kernels.stability import minimise
 from masgrad.theory import acceleration, ball, conditioning, path, segments, well_specified
 from masgrad.theory.conditioning import from_matrices
@@ -199,7 +200,7 @@ def test_bad_regions_name_the_assumption(rng):
     with pytest.raises(ValueError, match=r"V\(w\) is singular at point 1.*positive definite"):
         conditioning(model, (X, X @ np.ones(4)), [np.zeros(4), np.ones(4)])
     twice = np.column_stack([X, X[:, 0]])
-    with pytest.raises(ValueError, match="singular"):
+    with pytest.raises(InputError, match="singular"):
         conditioning(model, (twice, y), [np.zeros(5)])
     ridged = conditioning(model, (twice, y), [np.zeros(5)], ridge=0.1)
     assert ridged.alpha == 0 and ridged.kappa_masgrad == np.inf

@@ -1,6 +1,7 @@
 """Rows on which a Newton step, or a sample of rows, misleads: `fit` must not."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import statsmodels.api as sm
+import threadpoolctl
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import masgrad as mg
 from masgrad.errors import (
@@ -21,7 +24,7 @@ from masgrad.errors import (
 from masgrad.fitting.alike import agrees, informs
 from masgrad.fitting.quadratic import Quadratic
 from masgrad.fitting.steps import Path, Steady
-from masgrad.fitting.threads import _controller, own_cores
+from masgrad.fitting.threads import own_cores
 from scenarios import regression, sigmoid
 
 
@@ -365,24 +368,41 @@ def test_chains_need_directions_that_have_estimates(rng):
     assert r.df is None and "not run" in " ".join(r.notes)
 
 
-def test_blas_and_arrow_get_their_threads_back_from_fits_at_once(rng):
-    def limits():
-        blas = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
-        return [pa.cpu_count(), *blas]
+def blas():
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
 
-    before, inside = limits(), threading.Barrier(2)
 
-    def fit():
-        with own_cores():
-            inside.wait(5)
-            inside.wait(5)
+@pytest.mark.parametrize("leaves", [0, 1])
+def test_blas_and_arrow_get_their_threads_back_from_fits_at_once(leaves):
+    """Whichever of two leaves first, the limits stay for the other."""
+    arrow, fits = pa.cpu_count(), [ExitStack(), ExitStack()]
+    with threadpool_limits(2, "blas"):
+        for fit in fits:
+            fit.enter_context(own_cores())
+        fits.pop(leaves).close()
+        assert blas() == {1}
+        fits.pop().close()
+        assert blas() == {2} and pa.cpu_count() == arrow
 
-    threads = [threading.Thread(target=fit) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert limits() == before
+
+@pytest.mark.xfail(
+    hasattr(threadpoolctl.OpenBLASController, "clear_controlling_thread"),
+    reason="this threadpoolctl lets only the thread that set a limit take it back",
+    strict=True,
+)
+def test_blas_gets_its_threads_back_from_fits_in_two_threads():
+    """The thread that came first leaves first."""
+    outer, first, last = ExitStack(), ExitStack(), ExitStack()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        one.submit(lambda: outer.enter_context(threadpool_limits(2, "blas"))).result()
+        one.submit(first.enter_context, own_cores()).result()
+        other.submit(last.enter_context, own_cores()).result()
+        during = blas()
+        one.submit(first.close).result()
+        other.submit(last.close).result()
+        after = blas()
+        one.submit(outer.close).result()
+    assert (during, after) == ({1}, {2})
 
 
 def test_every_fit_warns_for_itself(rng, recwarn):

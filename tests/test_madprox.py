@@ -9,7 +9,6 @@ import pytest
 
 import masgrad as mg
 import scenarios
-from masgrad.chains.groups import _advance
 from masgrad.penalties import metric
 from scenarios import root
 from test_kernels import CHAINS, N_BATCH, SEED, drawn_rows
@@ -138,20 +137,17 @@ def test_the_diffusion_is_reproducible_and_has_exact_zeros(problem):
     assert np.isfinite(first).all() and (first[:, 1:] == 0).any() and (first != other).any()
 
 
-def test_another_penalty_step_or_seed_does_not_compile_again(problem):
+def test_another_penalty_step_or_seed_does_not_compile_again(problem, compiled):
     model, data, theta = problem
-    run = lambda h, eta, seed: mg.run(  # noqa: E731
-        mg.madprox(eta, h, accuracy=TIGHT), model, data, theta, 3, N_BATCH, CHAINS, seed
-    )
-    run(mg.L1(0.1), 0.5, 0)
-    compiled = _advance._cached._cache_size()
-    run(mg.L1(0.2), 0.4, 1)
-    run(mg.ElasticNet(0.3, 0.7), 0.3, 2)
-    assert _advance._cached._cache_size() == compiled
-    mg.run(kernel(GIVEN), model, data, theta, 2, N_BATCH, CHAINS)
-    compiled = _advance._cached._cache_size()
-    mg.run(kernel(2 * GIVEN, root="products"), model, data, theta, 2, N_BATCH, CHAINS)
-    assert _advance._cached._cache_size() == compiled
+
+    def run(prox, seed=0):
+        return lambda: mg.run(prox, model, data, theta, 3, N_BATCH, CHAINS, seed)
+
+    run(mg.madprox(0.5, mg.L1(0.1), accuracy=TIGHT))()
+    assert not compiled(run(mg.madprox(0.4, mg.L1(0.2), accuracy=TIGHT), 1))
+    assert not compiled(run(mg.madprox(0.3, mg.ElasticNet(0.3, 0.7), accuracy=TIGHT), 2))
+    run(kernel(GIVEN))()
+    assert not compiled(run(kernel(2 * GIVEN, root="products")))
 
 
 # What is refused, and what is said.

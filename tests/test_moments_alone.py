@@ -9,6 +9,7 @@ from scipy.stats import norm
 import masgrad as mg
 import scenarios
 from conftest import alpha
+from masgrad.errors import InputError, InputTypeError
 
 
 @pytest.fixture
@@ -77,5 +78,5 @@ def test_what_needs_rows_is_refused(problem):
         ("no rows yet", lambda: mg.run(
             mg.masgrad(0.1), mg.Linear(), mg.LeastSquaresMoments(4), theta, 1, None)),
     ):  # fmt: skip
-        with pytest.raises((ValueError, TypeError), match=words):
+        with pytest.raises((InputError, InputTypeError), match=words):
             bad()

@@ -6,7 +6,7 @@ from sklearn.linear_model import Lasso
 
 import masgrad as mg
 from masgrad.errors import IdentificationWarning
-from scenarios import regression, sparse
+from scenarios import regression, sigmoid, sparse
 
 TIGHT = {"tol": 1e-14, "max_iter": 10**6}
 
@@ -16,6 +16,8 @@ def test_a_path_has_the_optima_of_its_lams(rng):
     path = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.01), count=7)
     assert path.lams[-1] == pytest.approx(0.01) and (np.diff(path.lams) < 0).all()
     for lam, coefs in zip(path.lams, path.coefs, strict=True):
+        theirs = Lasso(alpha=lam, **TIGHT).fit(X[:, 1:], y)
+        np.testing.assert_allclose(coefs, [theirs.intercept_, *theirs.coef_], atol=1e-9)
         alone = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(lam)).penalized_params
         np.testing.assert_allclose(coefs, alone, atol=1e-9)
     assert not path.coefs[0, 1:].any() and path.coefs[1, 1:].any()
@@ -68,11 +70,15 @@ def test_a_choice_over_many_rows_is_that_of_all_of_them(rng):
 
 
 def test_a_path_over_many_rows_has_exact_optima(rng):
+    """An optimum is where a step down the gradient, and lam towards 0, leads back to it."""
     X, y = regression(rng, "bernoulli", N=40_000, p=5)
     path = mg.penalty_path(mg.Logistic(), (X, y), mg.L1(0.01), count=4)
     assert not path.coefs[0].any() and not path.local
     assert path.lams[0] == pytest.approx(np.abs(X.T @ (0.5 - y)).max() / 40_000, rel=1e-6)
     for lam, coefs in zip(path.lams, path.coefs, strict=True):
+        step = coefs + X.T @ (y - sigmoid(X @ coefs)) / 40_000
+        back = np.sign(step) * np.maximum(np.abs(step) - lam, 0)
+        np.testing.assert_allclose(coefs, back, rtol=0, atol=1e-9)
         alone = mg.fit(mg.Logistic(), (X, y), penalty=mg.L1(lam)).penalized_params
         np.testing.assert_allclose(coefs, alone, atol=1e-5)
 

@@ -10,6 +10,7 @@ from scipy.stats import norm
 import masgrad as mg
 import scenarios
 from conftest import alpha as level
+from masgrad.errors import InputError, InputTypeError
 from masgrad.paper.fields import bowl, waves
 from masgrad.theory import (
     conditioning,
@@ -248,7 +249,7 @@ def test_a_survey_finds_what_its_plans_need(rng):
     ],
 )
 def test_a_convex_plan_names_the_assumption_that_fails(change, words):
-    with pytest.raises((ValueError, TypeError), match=words):
+    with pytest.raises((InputError, InputTypeError), match=words):
         plan_convex(**CONVEX | change)
 
 
@@ -297,11 +298,11 @@ def test_other_bad_input():
     x = np.arange(20.0)
     for twin in (x, 3 * x, -x):
         columns = np.column_stack([x, twin])
-        with pytest.raises(ValueError, match="singular"):
+        with pytest.raises(InputError, match="singular"):
             survey(mg.Linear(), (columns, x**2), optimum=[0.0, 0.0], region=[[0.0, 0.0]])
         ridged = survey(mg.Linear(), (columns, x**2), None, [0.0, 0.0], [[0.0, 0.0]], ridge=1.0)
         assert ridged.conditioning.gamma > 0
-        with pytest.raises(ValueError, match="positive definite"):
+        with pytest.raises(InputError, match="positive definite"):
             rows_for_width(mg.Linear(), (columns, x**2), [0.0, 0.0], 0.1)
-    with pytest.raises(ValueError, match="positive definite"):
+    with pytest.raises(InputError, match="positive definite"):
         rows_for_width(mg.GaussianMixture(2, 1.0), np.array([-5.0, 5.0]), [0.0, 0.0], 0.1)

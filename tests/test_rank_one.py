@@ -11,6 +11,7 @@ import masgrad as mg
 from conftest import alpha
 from masgrad.covariance import rank_one
 from masgrad.covariance.rank_one import RankOneRoot
+from masgrad.errors import InputError, InputTypeError
 from masgrad.paper.rotation import SMALL_RIDGE, rotation_experiment
 
 
@@ -180,11 +181,17 @@ def test_the_rotation_experiment_shows_what_it_claims(seed):
     ],
 )
 def test_bad_vectors_are_refused(bad, words):
-    with pytest.raises((ValueError, TypeError), match=words):
+    with pytest.raises((InputError, InputTypeError), match=words):
         mg.rank_one_inverse_root(**bad)
 
 
 def test_bad_rotations_are_refused():
-    for bad in (np.ones((2, 3)), np.full((2, 2), np.nan), np.zeros((2, 2)), np.ones((0, 0)), "ab"):
-        with pytest.raises((ValueError, TypeError)):
+    for words, bad in (
+        (r"H has shape \(2, 3\)", np.ones((2, 3))),
+        ("H holds nan", np.full((2, 2), np.nan)),
+        ("H is singular", np.zeros((2, 2))),
+        ("H holds no rows", np.ones((0, 0))),
+        ("H is a scalar", "ab"),
+    ):
+        with pytest.raises(InputError, match=words):
             mg.rotation(bad)

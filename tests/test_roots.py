@@ -14,6 +14,7 @@ from masgrad.covariance.choose import make_root
 from masgrad.covariance.eigen import JACOBI_DIM, spectrum
 from masgrad.covariance.products import ProductRoot
 from masgrad.covariance.root import FLOOR, LowRankRoot
+from masgrad.errors import InputError
 
 
 def covariances(rng, p, K, decades=2.0):
@@ -130,11 +131,14 @@ def test_a_singular_covariance_meets_a_reported_floor(rng):
 
 def test_bad_roots_are_refused(rng):
     m = mg.moments(mg.Linear(), np.zeros(4), scenarios.regression(rng))
-    for bad in ({"kind": "cholesky"}, {"ridge": -1.0}, {"kind": "low_rank", "rank": 2}):
-        with pytest.raises(ValueError):
+    for words, bad in (
+        ("root 'cholesky' is not known", {"kind": "cholesky"}),
+        ("ridge=-1.0; .* >= 0", {"ridge": -1.0}),
+        ("low-rank root needs ridge > 0, got 0", {"kind": "low_rank", "rank": 2}),
+        ("rank=9; .* rank 1 to 4", {"kind": "low_rank", "ridge": 0.1, "rank": 9}),
+    ):
+        with pytest.raises(InputError, match=words):
             m.root(**bad)
-    with pytest.raises(ValueError, match="rank=9"):
-        m.root("low_rank", ridge=0.1, rank=9)
 
 
 @settings(deadline=None, max_examples=12, derandomize=True)

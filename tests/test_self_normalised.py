@@ -6,6 +6,7 @@ from scipy.stats import norm, ttest_1samp
 
 import masgrad as mg
 from conftest import alpha
+from masgrad.errors import InputError
 
 
 @pytest.mark.parametrize("n, p", [(5, 1), (12, 3), (60, 10), (11, 10)])
@@ -78,18 +79,18 @@ def test_the_lemmas_root_is_a_root_and_v_itself_without_sampling_error(rng):
 
 
 def test_bad_rows_are_refused(rng):
-    x = rng.normal(size=(3, 3))
-    for bad in (
-        lambda: mg.self_normalised(x, np.zeros(3)),
-        lambda: mg.self_normalised(rng.normal(size=(9, 3)), np.zeros(2)),
-        lambda: mg.self_normalised(np.ones((9, 2)), np.zeros(2)),
-        lambda: mg.self_normalised(np.full((9, 2), np.nan), np.zeros(2)),
-        lambda: mg.self_normalised(np.full((9, 1), 0.1), [0.0]),
-        lambda: mg.self_normalised(1e200 * rng.normal(size=(9, 2)), np.zeros(2)),
-        lambda: mg.consistent_root(np.eye(2), -np.eye(2)),
-        lambda: mg.consistent_root(np.eye(2), np.ones((2, 2))),
-        lambda: mg.consistent_root(np.eye(2), np.eye(3)),
-        lambda: mg.consistent_root(np.diag([1.0, -1.0]), np.eye(2)),
+    x, wide = rng.normal(size=(3, 3)), rng.normal(size=(9, 3))
+    for words, bad in (
+        ("3 rows of 3 numbers", lambda: mg.self_normalised(x, np.zeros(3))),
+        (r"mu has shape \(2,\)", lambda: mg.self_normalised(wide, np.zeros(2))),
+        ("no inverse root", lambda: mg.self_normalised(np.ones((9, 2)), np.zeros(2))),
+        ("x holds nan at row 0", lambda: mg.self_normalised(wide * np.nan, np.zeros(3))),
+        ("no inverse root", lambda: mg.self_normalised(np.full((9, 1), 0.1), [0.0])),
+        ("squares of the rows overflow", lambda: mg.self_normalised(1e200 * wide, np.zeros(3))),
+        ("V is not positive definite", lambda: mg.consistent_root(np.eye(2), -np.eye(2))),
+        ("V is not positive definite", lambda: mg.consistent_root(np.eye(2), np.ones((2, 2)))),
+        (r"V has shape \(3, 3\)", lambda: mg.consistent_root(np.eye(2), np.eye(3))),
+        ("the eigenvalue -1", lambda: mg.consistent_root(np.diag([1.0, -1.0]), np.eye(2))),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(InputError, match=words):
             bad()

@@ -199,12 +199,11 @@ def test_intervals_about_the_penalised_target_cover_it():
     target = beta / (1 + lam)  # E[xx'] = I
     covered = []
     for _ in range(200):
-        x = rng.normal(size=(300, 2))
-        X = np.column_stack([x, x[:, 0] + x[:, 1]])[:, :2]
+        X = rng.normal(size=(300, 2))
         y = X @ beta + rng.normal(size=300)
-        problem = mg.fit(mg.Linear(), (np.column_stack([X, X[:, :1]]), y), penalty=mg.L2(2 * lam))
+        r = mg.fit(mg.Linear(), (np.column_stack([X, X[:, :1]]), y), penalty=mg.L2(2 * lam))
         # the doubled column shares its coefficient: a + a' with penalty 2 lam on each
-        both = problem.contrast([1.0, 0.0, 1.0])
+        both = r.contrast([1.0, 0.0, 1.0])
         low, high = np.asarray(both.conf_int()).ravel()
         covered.append(low <= target[0] <= high)
     assert abs(np.mean(covered) - 0.95) < 0.06
