@@ -136,7 +136,7 @@ class Answer(NamedTuple):
 def answer(result, theta: np.ndarray) -> Answer:
     low, high = np.asarray(result.conf_int()).T
     pvalue = result.wald_test(np.eye(len(theta)), theta).pvalue
-    return Answer(low, high, pvalue, result.how.reads)
+    return Answer(low, high, pvalue, result.fit_info.reads)
 
 
 def fit(population: Population, X, y, **options) -> list[Answer]:

@@ -130,7 +130,7 @@ def measure(path: str, family: str, lam: str) -> None:
     lam = lam if lam in ("cv", "bic") else float(lam)
     r = mg.glm(formula(family), path.split(","), family, penalty=mg.L1(lam))
     out = {"seconds": time.perf_counter() - began, "gigabytes": peak_memory(), "before": before}
-    out |= {"reads": r.how.reads, "theta": list(r.penalized_params), "bse": list(r.bse)}
+    out |= {"reads": r.fit_info.reads, "theta": list(r.penalized_params), "bse": list(r.bse)}
     out |= {"lam": r.path.lam if r.path is not None else lam}
     print(json.dumps(out))
 

@@ -5,14 +5,11 @@ import time
 import numpy as np
 
 import masgrad as mg
-from masgrad.fitting.frame import identity
-from masgrad.fitting.nonsmooth import prepare
-from masgrad.fitting.options import options_of
-from masgrad.fitting.problem import Problem
-from masgrad.fitting.proximal import optimum
+from masgrad.fitting.assemble import Task
+from masgrad.fitting.fit import reading
+from masgrad.fitting.options import Options
+from masgrad.fitting.penalised.kinks import KinkedPenalty
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.threads import own_cores
-from masgrad.fitting.watch import Watch
 from masgrad.precision import float64
 from masgrad.progress import Progress
 
@@ -41,12 +38,12 @@ def largest(family: str, X: np.ndarray, y: np.ndarray) -> float:
 @float64
 def optimum_alone(family: str, X: np.ndarray, y: np.ndarray, lam: float) -> np.ndarray:
     """What `mg.fit` does up to `penalized_params`: no step, no intervals, no diagnostics."""
-    model, options = MODELS[family], options_of(penalty=mg.L1(lam))
-    source, _ = as_source(model, (X, y), None, options.memory, options.block)
-    problem = Problem(model, source, identity(1), options.threads)
-    with own_cores(), Progress(None, False, "rows") as bar:
-        sample, lens = prepare(problem, options)
-        return lens.theta(optimum(problem, lens, sample, options.plan, Watch(bar)).psi)
+    model, options = MODELS[family], Options(penalty=mg.L1(lam))
+    source, _ = as_source(model, (X, y), None, options.memory, options.block_size)
+    task = Task(model, source, None, options)
+    with reading(task, Progress(None, False, "rows"), "") as (reader, sample, _):
+        method = KinkedPenalty.of(task, reader, sample)
+        return method.space.theta(method.optimum().psi)
 
 
 def with_skglm(family: str, X: np.ndarray, y: np.ndarray, lam: float, tol: float) -> np.ndarray:

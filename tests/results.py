@@ -3,10 +3,10 @@
 import numpy as np
 
 import masgrad as mg
-from masgrad.fitting.frame import identity
-from masgrad.fitting.quadratic import Quadratic
-from masgrad.fitting.reads import Reads
-from masgrad.fitting.result import Result
+from masgrad.fitting.fitted import FitInfo
+from masgrad.fitting.objective.coordinates import identity
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.results.result import Result
 
 
 def made(theta, cov, names=(), df=None, free=None):
@@ -16,7 +16,7 @@ def made(theta, cov, names=(), df=None, free=None):
     free = np.empty((p, 0)) if free is None else free
     return Result(
         mg.Linear(), np.asarray(theta, float), np.asarray(cov, float), 100, tuple(names), "robust",
-        Reads(2, 1e6, 0.1, 1e-4, 2.0), identity(p), Quadratic(100, zero, zero, unit, unit),
+        FitInfo(2, 1e6, 0.1, 1e-4, 2.0), identity(p), LocalModel(100, zero, zero, unit, unit),
         free, np.abs(free).sum(1) > 0, df=df,
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -160,7 +161,7 @@ def test_penalties_on_the_command_line(table, masgrad):
 def test_columns_are_passed_on_where_given(table, masgrad, monkeypatch):
     r, seen = mg.glm("y ~ a", table), {}
     monkeypatch.setattr(
-        "masgrad.fitting.console.glm", lambda *_, **options: seen.update(options) or r
+        "masgrad.fitting.commands.glm", lambda *_, **options: seen.update(options) or r
     )
     masgrad(*FIT)
     assert not seen.keys() & {"link", "weights", "offset", "exposure"}
@@ -176,16 +177,16 @@ def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
 
     def stopped(*_, **__):
         say(InterruptedWarning, "stopped by Ctrl-C in read 1")
-        return r
+        return replace(r, status=mg.Status.INTERRUPTED)
 
-    monkeypatch.setattr("masgrad.fitting.console.glm", stopped)
+    monkeypatch.setattr("masgrad.fitting.commands.glm", stopped)
     code, out, err = masgrad(*FIT, "--save", "r.json")
     assert code == 130 and "Intercept" in out and "InterruptedWarning: stopped" in err
 
     def at_once(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("masgrad.fitting.console.write_predictions", at_once)
+    monkeypatch.setattr("masgrad.fitting.commands.write_predictions", at_once)
     assert masgrad("predict", "r.json", "rows.csv")[0] == 130
 
 

@@ -13,9 +13,9 @@ from scipy import stats
 import masgrad as mg
 from conftest import alpha
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting import hypotheses, result
-from masgrad.fitting.hypotheses import read_equations
-from masgrad.fitting.simultaneous import METHODS, max_quantile
+from masgrad.fitting.results import constraints, result
+from masgrad.fitting.results.constraints import read_equations
+from masgrad.fitting.results.estimates import METHODS, max_quantile
 from results import made, spread
 
 NAMES = ("Intercept", "a", "b", "ab", "a:b", "C(g)[T.b]", "C(g)[T.c]", "my col", "x-y", "2")
@@ -181,7 +181,7 @@ def test_what_is_not_identified_has_no_interval():
     free = np.array([[1.0], [-1.0], [0.0]]) / np.sqrt(2)
     r = made([1.0, 2.0, 3.0], np.diag([0.5, 0.5, 1.0]), "abc", free=free)
     c = r.contrast("a - b, a + b, c")
-    assert c.loose.tolist() == [True, False, False]
+    assert c.not_identified.tolist() == [True, False, False]
     assert np.isinf(c.se[0]) and np.isfinite(c.se[1:]).all() and np.isnan(c.pvalues[0])
     for method in METHODS:
         assert np.isfinite(c.conf_int(0.05, method)).all(1).tolist() == [False, True, True]
@@ -284,6 +284,6 @@ def test_many_parameters_are_quick(rng):
 
 
 def test_the_examples_of_methods_run():
-    for module in (hypotheses, result):
+    for module in (constraints, result):
         assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
     assert doctest.testmod(result).attempted > 5

@@ -72,7 +72,7 @@ def by_chains(X, y):
 )
 def test_every_way_to_an_interval_covers(seed, variant, monkeypatch):
     """With a few rows kept, so that a single read of 6,000 is one."""
-    monkeypatch.setattr("masgrad.fitting.pipeline.KEEP", 1000)
+    monkeypatch.setattr("masgrad.fitting.sources.PILOT_ROWS", 1000)
     fits = [variant(*well_specified(rng, 6000)) for rng in replications(seed)]
     assert pvalue([covered(r) for r in fits]) > alpha()
     assert fits[0].nobs == 6000

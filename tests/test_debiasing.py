@@ -57,7 +57,7 @@ def test_a_heavier_penalty_changes_nothing_but_the_penalised_estimate(rng, famil
         np.testing.assert_allclose(r.params, fits[0].params, atol=0.01 * fits[0].bse.min())
         np.testing.assert_allclose(r.bse, fits[0].bse, rtol=1e-3)
         assert np.abs((r.params - plain.params) / plain.bse).max() < 0.2
-        assert r.how.remainder < 0.05
+        assert r.fit_info.remainder < 0.05
     assert not fits[2].penalized_params[1:].any()
     box = mg.fit(model, (X, y), penalty=mg.Box(-0.1, 0.1))
     np.testing.assert_allclose(box.params, plain.params, atol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 
 import masgrad as mg
 from masgrad.errors import MasgradWarning
-from masgrad.fitting.mixing import burn_in, effective_size, split_rhat
+from masgrad.fitting.uncertainty.chains import burn_in, effective_size, split_rhat
 from scenarios import two_columns
 
 NAMES = ["order of rows", "outlying blocks", "condition", "separation", "p/N", "step"]
@@ -100,13 +100,13 @@ def test_the_bias_is_that_of_simulations(monkeypatch, seed):
     """300 replications; 4.5 Monte-Carlo standard errors, and a third for the next order."""
     rng, beta = np.random.default_rng([seed, 5]), np.array([1.0, -0.5])
     estimates, predicted = [], []
-    from masgrad.fitting import diagnose
+    from masgrad.fitting.uncertainty import diagnostics
 
-    def spy(problem, local, kept, bias=diagnose.bias):
-        predicted.append(problem.frame.matrix @ bias(problem, local, kept))
+    def spy(objective, local, pilot, bias=diagnostics.bias):
+        predicted.append(objective.coordinates.matrix @ bias(objective, local, pilot))
         return
 
-    monkeypatch.setattr(diagnose, "bias", spy)
+    monkeypatch.setattr(diagnostics, "bias", spy)
     for _ in range(300):
         X = rng.normal(size=(80, 2))
         y = rng.random(80) < 1 / (1 + np.exp(-X @ beta))

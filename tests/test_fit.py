@@ -10,12 +10,11 @@ from scipy import stats
 import masgrad as mg
 from masgrad.data.source import Arrays
 from masgrad.errors import AccuracyWarning, OrderWarning
-from masgrad.fitting import frame as frames
-from masgrad.fitting.ahead import third_order
-from masgrad.fitting.averaging import averaged_masgrad, batches
-from masgrad.fitting.problem import Problem
-from masgrad.fitting.quadratic import Quadratic
-from masgrad.fitting.warmup import masgrad_step, warm_up
+from masgrad.fitting.objective import coordinates
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.optimise.masgrad import averaged_masgrad, batches, masgrad_step, warm_up
+from masgrad.fitting.optimise.third_order import third_order_step
 from scenarios import regression
 
 FAMILIES = {
@@ -104,11 +103,11 @@ def test_two_reads_are_enough_and_the_remainder_is_predicted(many):
     """With some seeds a standard error moves by 0.6 % over the last step: then there is a third."""
     data, exact = many
     r = mg.fit(mg.Logistic(), data, seed=1)
-    assert r.how.reads == 2 and r.how.remainder < 1e-3
-    assert worst_contrast(exact, r.theta) < 5 * r.how.remainder
+    assert r.fit_info.reads == 2 and r.fit_info.remainder < 1e-3
+    assert worst_contrast(exact, r.theta) < 5 * r.fit_info.remainder
     assert in_errors(exact, r.theta) < 1e-3
     np.testing.assert_allclose(r.bse, exact.bse, rtol=5e-3)
-    assert exact.how.remainder < 1e-6
+    assert exact.fit_info.remainder < 1e-6
 
 
 def test_the_optimum_is_statsmodels(many):
@@ -128,10 +127,10 @@ def test_a_single_read_is_nearly_as_good(many, form):
         r = mg.fit(
             mg.Logistic(), ((X[i : i + 7000], y[i : i + 7000]) for i in range(0, 200_000, 7000))
         )
-    assert r.how.reads == 1 and r.nobs == 200_000
+    assert r.fit_info.reads == 1 and r.nobs == 200_000
     away = (r.theta - exact.theta) / exact.bse
     assert np.sqrt(np.mean(away**2)) < 0.02
-    assert worst_contrast(exact, r.theta) < min(0.1, 5 * r.how.remainder)
+    assert worst_contrast(exact, r.theta) < min(0.1, 5 * r.fit_info.remainder)
     np.testing.assert_allclose(r.bse, exact.bse, rtol=5e-3)
 
 
@@ -162,7 +161,7 @@ def test_threads_change_no_digit(many):
 
 
 def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
-    """PILOT sqrt(p N) rows; the correcting read makes up for what its average misses."""
+    """MASGRAD_ROWS sqrt(p N) rows; the correcting read makes up for what its average misses."""
     (X, y), exact = many
     taken = []
     masgrad = averaged_masgrad
@@ -170,11 +169,11 @@ def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
     def counted(problem, start, blocks, *rest):
         return masgrad(problem, start, (taken.append(len(b[1])) or b for b in blocks), *rest)
 
-    monkeypatch.setattr("masgrad.fitting.estimate.averaged_masgrad", counted)
-    monkeypatch.setattr("masgrad.fitting.estimate.PILOT", 32)
+    monkeypatch.setattr("masgrad.fitting.optimise.schedule.averaged_masgrad", counted)
+    monkeypatch.setattr("masgrad.fitting.optimise.schedule.MASGRAD_ROWS", 32)
     r = mg.fit(mg.Logistic(), (X, y))
     assert 32 * np.sqrt(X.size) <= sum(taken) < 32 * np.sqrt(X.size) + 5000
-    assert in_errors(exact, r.theta) < 2e-3 and r.how.reads <= 3
+    assert in_errors(exact, r.theta) < 2e-3 and r.fit_info.reads <= 3
 
 
 def test_the_step_size_does_not_matter(many):
@@ -182,7 +181,7 @@ def test_the_step_size_does_not_matter(many):
     data, exact = many
     for step_size in (0.01, 0.1, 1.0, 10.0):
         r = mg.fit(mg.Logistic(), data, step_size=step_size)
-        assert in_errors(exact, r.theta) < 1e-3 and r.how.reads <= 4
+        assert in_errors(exact, r.theta) < 1e-3 and r.fit_info.reads <= 4
 
 
 def test_rows_sorted_by_the_response(many):
@@ -203,12 +202,12 @@ def test_rows_sorted_by_the_response(many):
 
 def test_passes_is_the_most_reads(many):
     data, exact = many
-    assert mg.fit(mg.Logistic(), data, passes=2).how.reads == 2
-    assert exact.how.reads in (3, 4)
+    assert mg.fit(mg.Logistic(), data, passes=2).fit_info.reads == 2
+    assert exact.fit_info.reads in (3, 4)
 
 
 def test_an_unfinished_fit_says_so(rng, monkeypatch):
-    monkeypatch.setattr("masgrad.fitting.estimate.MOST_READS", 2)
+    monkeypatch.setattr("masgrad.fitting.options.MOST_READS", 2)
     X = np.column_stack([np.ones(60_000), rng.normal(size=(60_000, 2)) * 3])
     y = rng.poisson(np.exp(0.2 + X[:, 1])).astype(float)
     order = np.argsort(y)
@@ -221,31 +220,34 @@ def test_an_unfinished_fit_says_so(rng, monkeypatch):
 # The parts.
 
 
-def problem(data, family="bernoulli"):
-    return Problem(mg.GLM(family), Arrays(data), frames.of_design(data[0]))
+def objective_of(data, family="bernoulli"):
+    return Objective(mg.GLM(family), coordinates.of_design(data[0]))
 
 
 def test_the_warm_up_begins_with_masgrad_and_ends_at_the_samples_optimum(rng):
     X, y = regression(rng, "bernoulli", N=2000)
-    P = problem((X, y))
-    first = P.quadratic(np.zeros(4), (X, y))
-    b, m = first.gradient / 2000, mg.moments(mg.Logistic(), np.zeros(4), (X @ P.frame.matrix, y))
+    P = objective_of((X, y))
+    first = P.local_model(np.zeros(4), (X, y))
+    b, m = (
+        first.gradient / 2000,
+        mg.moments(mg.Logistic(), np.zeros(4), (X @ P.coordinates.matrix, y)),
+    )
     V = m.root().matrix()
     gamma = np.linalg.eigvals(np.linalg.solve(V, m.hessian)).real.max()
     np.testing.assert_allclose(masgrad_step(first), -np.linalg.solve(V, b) / gamma, rtol=1e-3)
     end = warm_up(P, (X, y), np.zeros(4))
     optimum = sm.GLM(y, X, family=sm.families.Binomial()).fit(tol=1e-14).params
-    np.testing.assert_allclose(P.frame.theta(end.point), optimum, atol=2e-4)
+    np.testing.assert_allclose(P.coordinates.theta(end.point), optimum, atol=2e-4)
 
 
 def test_averaged_masgrad_lands_a_few_standard_errors_from_the_optimum(many):
     data, exact = many
-    P = problem(data)
-    sample = P.source.sample(8192, np.random.default_rng(1))
+    P = objective_of(data)
+    sample = Arrays(data).sample(8192, np.random.default_rng(1))
     start = warm_up(P, sample, np.zeros(20))
-    blocks = P.source.blocks(np.random.default_rng(2))
+    blocks = Arrays(data).blocks(np.random.default_rng(2))
     phi = averaged_masgrad(P, start, blocks, 2000)
-    before, after = (worst_contrast(exact, P.frame.theta(v)) for v in (start.point, phi))
+    before, after = (worst_contrast(exact, P.coordinates.theta(v)) for v in (start.point, phi))
     assert after < 12 < before  # sqrt(p) is 4.5, of a sample 22
 
 
@@ -259,14 +261,14 @@ def test_batches_have_all_rows():
 def test_quadratics_move_and_merge(rng):
     """For least squares a local model is the loss itself, wherever it was taken."""
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
-    P = problem((X, y), "gaussian")
+    P = objective_of((X, y), "gaussian")
     points = rng.normal(size=(3, 3))
-    parts = [P.quadratic(f, (X[i::3], y[i::3])) for i, f in enumerate(points)]
+    parts = [P.local_model(f, (X[i::3], y[i::3])) for i, f in enumerate(points)]
     total = parts[0].merge(parts[1]).merge(parts[2])
     other = parts[2].merge(parts[0].merge(parts[1])).at(total.point)
     for name in ("gradient", "hessian", "squares"):
         np.testing.assert_allclose(getattr(total, name), getattr(other, name), rtol=1e-9)
-    theta = P.frame.theta(total.point + total.newton())
+    theta = P.coordinates.theta(total.point + total.newton())
     np.testing.assert_allclose(theta, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-9)
     at = total.at(total.point + total.newton())
     np.testing.assert_allclose(at.squares, np.square(y - X @ theta).sum(), rtol=1e-9)
@@ -274,24 +276,24 @@ def test_quadratics_move_and_merge(rng):
 
 def test_what_a_quadratic_misses_is_the_gradient_after_the_step(rng):
     X, y = regression(rng, "poisson", N=4000)
-    P = problem((X, y), "poisson")
-    local = P.quadratic(np.zeros(4), (X, y))
+    P = objective_of((X, y), "poisson")
+    local = P.local_model(np.zeros(4), (X, y))
     step = 0.7 * local.newton()
-    extra, error = third_order(P, local, [local], step, (X, y))
-    gradient = P.quadratic(step, (X, y)).gradient
+    extra, error = third_order_step(P, local, [local], step, (X, y))
+    gradient = P.local_model(step, (X, y)).gradient
     np.testing.assert_allclose(extra, -local.solve(gradient - local.at(step).gradient), rtol=1e-9)
-    assert 0 < error < local.errors(extra)
+    assert 0 < error < local.wald_norm(extra)
 
 
 def test_errors_are_standard_errors_of_the_worst_contrast(rng):
     X, y = regression(rng, "bernoulli", N=500, misspecified=True)
-    P = problem((X, y))
-    local = P.quadratic(np.zeros(4), (X, y))
+    P = objective_of((X, y))
+    local = P.local_model(np.zeros(4), (X, y))
     step = rng.normal(size=4)
     C = local.sandwich()
-    assert local.errors(step) == pytest.approx(np.sqrt(step @ np.linalg.solve(C, step)))
+    assert local.wald_norm(step) == pytest.approx(np.sqrt(step @ np.linalg.solve(C, step)))
     best = np.linalg.solve(C, step)
-    assert local.errors(step) == pytest.approx(abs(best @ step) / np.sqrt(best @ C @ best))
+    assert local.wald_norm(step) == pytest.approx(abs(best @ step) / np.sqrt(best @ C @ best))
 
 
 DESIGNS = {
@@ -308,10 +310,10 @@ DESIGNS = {
 def test_frames_are_linear_maps(rng, name):
     """Features times phi are X theta, of size 1 and well conditioned."""
     X = DESIGNS[name](rng.normal(size=(400, 3)))
-    frame = frames.of_design(X)
-    assert frame.far == ("shifted" in name)
+    frame = coordinates.of_design(X)
+    assert frame.transforms_rows == ("shifted" in name)
     p = X.shape[1]
-    U = frame.design(X) if frame.far else X @ frame.matrix
+    U = frame.design(X) if frame.transforms_rows else X @ frame.matrix
     phi = rng.normal(size=p)
     exact = np.sum(X.astype(np.longdouble) * frame.theta(phi), 1)
     np.testing.assert_allclose(np.asarray(U @ phi, float), exact.astype(float), atol=1e-5)
@@ -412,12 +414,12 @@ def test_nothing_is_compiled(rng):
 
 
 def test_restricting_holds_directions_fixed(rng):
-    from masgrad.fitting.covariance import restrict
+    from masgrad.fitting.uncertainty.covariance import restrict
 
     X, y = regression(rng)
-    local = problem((X, y), "gaussian").quadratic(np.zeros(4), (X, y))
+    local = objective_of((X, y), "gaussian").local_model(np.zeros(4), (X, y))
     part, B = restrict(local, np.eye(4)[:, [1]])
-    assert isinstance(part, Quadratic) and B.shape == (4, 3)
+    assert isinstance(part, LocalModel) and B.shape == (4, 3)
     np.testing.assert_allclose(B[1], 0, atol=1e-12)
     C = B @ part.inverse() @ B.T
     keep = [0, 2, 3]

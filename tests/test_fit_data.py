@@ -22,7 +22,7 @@ from masgrad.errors import (
     SeparationWarning,
 )
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
-from masgrad.fitting.sources import as_bytes
+from masgrad.fitting.options import as_bytes
 from scenarios import regression
 
 
@@ -67,7 +67,7 @@ def test_every_container_gives_the_same_estimate(on_disk, form, tmp_path):
     else:
         r = mg.glm(FORMULA, data[form], "binomial", passes="converge")
         assert list(r.params.index) == ["Intercept", "a", "b", "a:b"]
-    assert r.nobs == 60_000 and r.how.reads >= 2
+    assert r.nobs == 60_000 and r.fit_info.reads >= 2
     np.testing.assert_allclose(r.params, exact.params, atol=1e-8)
     np.testing.assert_allclose(r.bse, exact.bse, rtol=2e-4)
 
@@ -77,7 +77,7 @@ def test_files_in_a_single_read(on_disk, form):
     folder, _, exact = on_disk
     path = folder / ("part-*.parquet" if form == "glob" else "rows.csv")
     r = mg.glm(FORMULA, str(path), "binomial", passes=1)
-    assert r.how.reads == 1 and r.nobs == 60_000
+    assert r.fit_info.reads == 1 and r.nobs == 60_000
     assert np.abs((r.theta - exact.theta) / exact.bse).max() < 0.02
 
 
@@ -108,7 +108,7 @@ def test_a_stream_is_read_as_often_as_needed(rng):
     r = mg.fit(mg.Poisson(), mg.Stream(blocks))
     exact = mg.fit(mg.Poisson(), (X, y), "converge")
     assert np.abs((r.theta - exact.theta) / exact.bse).max() < 1e-3
-    assert len(started) == r.how.reads + 1  # and the first rows, for the warm-up
+    assert len(started) == r.fit_info.reads + 1  # and the first rows, for the warm-up
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import statsmodels.api as sm
-import threadpoolctl
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import masgrad as mg
+from masgrad.cores import own_cores
 from masgrad.errors import (
     AccuracyWarning,
     InputError,
@@ -21,10 +21,9 @@ from masgrad.errors import (
     PerfectFitWarning,
     SeparationWarning,
 )
-from masgrad.fitting.alike import agrees, informs
-from masgrad.fitting.quadratic import Quadratic
-from masgrad.fitting.steps import Path, Steady
-from masgrad.fitting.threads import own_cores
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.optimise.line_search import LineSearch, diverges
+from masgrad.fitting.optimise.third_order import information_covers, is_homogeneous
 from scenarios import regression, sigmoid
 
 
@@ -181,7 +180,7 @@ def test_a_perfect_fit_is_said_and_tests_nothing(rng, name, rows):
         r = mg.fit(model, (X, response(X @ [1.0, 2.0, 3.0])))
     np.testing.assert_array_equal(r.bse, 0)
     assert np.isnan(r.pvalues).all() and np.isnan(r.contrast(np.eye(3)[1:]).pvalues).all()
-    assert np.isfinite([r.how.correction, r.how.remainder]).all()
+    assert np.isfinite([r.fit_info.correction, r.fit_info.remainder]).all()
     assert "nan" not in r.summary().split("coef")[0]
     np.testing.assert_allclose(r.predict(X), response(X @ [1.0, 2.0, 3.0]), rtol=1e-9)
 
@@ -225,32 +224,30 @@ def test_a_step_onto_a_plateau_is_shortened():
 
     def at(t):
         p = sigmoid(np.array([t]))
-        return Quadratic(20, np.array([t]), 20 * p - 19, 20 * np.diag(p * (1 - p)), np.eye(1))
+        return LocalModel(20, np.array([t]), 20 * p - 19, 20 * np.diag(p * (1 - p)), np.eye(1))
 
-    path, t = Path(), -2.0
-    t = path.forward(at(t), np.array([30.0]))[0]
-    reads = 0
-    while path.overshot(at(t)):
-        t, reads = path.shorten()[0], reads + 1
+    search, reads = LineSearch.along(at(-2.0), np.array([30.0])), 0
+    while search.overshot(at(t := search.end[0])):
+        search, reads = search.interpolated(at(t)), reads + 1
     assert 0 < reads < 5 and abs(t - np.log(19)) < 6
 
 
 def test_steps_that_shrink_are_not_steady():
-    towards, away = Steady(), Steady()
     d = np.array([1.0, 2.0])
-    assert not any(towards.after(d * 0.5**k) for k in range(6))
-    assert [away.after(d) for _ in range(4)] == [False, False, True, True]
+    towards, away = [d * 0.5**k for k in range(6)], [d] * 4
+    assert not any(diverges(towards[:k]) for k in range(7))
+    assert [diverges(away[:k]) for k in range(1, 5)] == [False, False, True, True]
 
 
 def test_some_rows_inform_about_others(rng):
     H = np.diag([1.0, 2.0, 3.0])
-    full = Quadratic(1000, np.zeros(3), np.zeros(3), 1000 * H, 1000 * H)
-    sample = Quadratic(100, np.zeros(3), np.zeros(3), 100 * H, 100 * H)
-    blind = Quadratic(100, np.zeros(3), np.zeros(3), 100 * np.diag([1.0, 2, 0.1]), 100 * H)
-    assert informs(sample, full) and not informs(blind, full)
-    assert agrees(sample, full)
-    pulled = Quadratic(100, np.zeros(3), np.full(3, 200.0), 100 * H, 100 * H)
-    assert not agrees(pulled, full)
+    full = LocalModel(1000, np.zeros(3), np.zeros(3), 1000 * H, 1000 * H)
+    sample = LocalModel(100, np.zeros(3), np.zeros(3), 100 * H, 100 * H)
+    blind = LocalModel(100, np.zeros(3), np.zeros(3), 100 * np.diag([1.0, 2, 0.1]), 100 * H)
+    assert information_covers(sample, full) and not information_covers(blind, full)
+    assert is_homogeneous(sample, full)
+    pulled = LocalModel(100, np.zeros(3), np.full(3, 200.0), 100 * H, 100 * H)
+    assert not is_homogeneous(pulled, full)
 
 
 # Updates, names, options.
@@ -264,7 +261,7 @@ def test_an_update_with_other_rows_says_how_far_it_may_be(rng):
     with pytest.warns(AccuracyWarning):
         r = mg.fit(mg.Logistic(), (X, y[:20_000])).update((Z, y[20_000:]))
     whole = mg.fit(mg.Logistic(), (both, y))
-    assert np.abs((r.theta - whole.theta) / whole.bse).max() < 3 * r.how.remainder
+    assert np.abs((r.theta - whole.theta) / whole.bse).max() < 3 * r.fit_info.remainder
 
 
 def test_remainders_of_updates_add_up(rng):
@@ -273,7 +270,7 @@ def test_remainders_of_updates_add_up(rng):
     left = []
     for i in range(1000, 4000, 1000):
         r = r.update((X[i : i + 1000], y[i : i + 1000]))
-        left.append(r.how.remainder)
+        left.append(r.fit_info.remainder)
     assert left[2] > left[0] > 0
 
 
@@ -385,11 +382,6 @@ def test_blas_and_arrow_get_their_threads_back_from_fits_at_once(leaves):
         assert blas() == {2} and pa.cpu_count() == arrow
 
 
-@pytest.mark.xfail(
-    hasattr(threadpoolctl.OpenBLASController, "clear_controlling_thread"),
-    reason="this threadpoolctl lets only the thread that set a limit take it back",
-    strict=True,
-)
 def test_blas_gets_its_threads_back_from_fits_in_two_threads():
     """The thread that came first leaves first."""
     outer, first, last = ExitStack(), ExitStack(), ExitStack()

@@ -30,7 +30,7 @@ def test_many_rows_of_a_custom_loss_in_one_and_two_reads(rng):
     exact = mg.fit(mg.Logistic(), (X, y), "converge")
     two = mg.fit(model, (X, y))
     one = mg.fit(model, ((X[i : i + 9000], y[i : i + 9000]) for i in range(0, 60_000, 9000)))
-    assert two.how.reads == 2 and one.how.reads == 1
+    assert two.fit_info.reads == 2 and one.fit_info.reads == 1
     for r, bar in ((two, 1e-3), (one, 0.05)):
         assert np.abs((r.theta - exact.theta) / exact.bse).max() < bar
         np.testing.assert_allclose(r.bse, exact.bse, rtol=0.01)

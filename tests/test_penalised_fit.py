@@ -206,7 +206,7 @@ def test_streams_and_files_give_what_arrays_give(tmp_path, rng, family):
     whole = mg.fit(model, (X, y), penalty=penalty)
     np.testing.assert_allclose(r.penalized_params.to_numpy(), whole.penalized_params, atol=1e-7)
     np.testing.assert_allclose(r.bse.to_numpy(), whole.bse, rtol=1e-4)
-    assert r.how.reads == 2 if family == "gaussian" else 4 <= r.how.reads <= 9
+    assert r.fit_info.reads == 2 if family == "gaussian" else 4 <= r.fit_info.reads <= 9
 
 
 def test_far_columns_are_centred(rng):

@@ -32,5 +32,5 @@ def test_reads_are_counted_and_random_rows_do_not_drift(model, lam):
         warnings.simplefilter("error")
         r = mg.fit(model, mg.Stream(rows), penalty=mg.L1(lam))
     sample = 1
-    assert r.how.reads == rows.starts - sample
-    assert abs(r.how.drift) < 5
+    assert r.fit_info.reads == rows.starts - sample
+    assert abs(r.fit_info.drift) < 5

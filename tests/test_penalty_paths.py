@@ -27,11 +27,11 @@ def test_a_path_has_the_optima_of_its_lams(rng):
 
 
 def test_cross_validation_is_that_of_its_folds(rng):
-    from masgrad.fitting.folds import _assigned
+    from masgrad.fitting.penalised.folds import fold_of_rows
 
     X, y = sparse(rng)
     path = mg.penalty_path(mg.Linear(), (X, y), mg.L1("cv"))
-    fold = _assigned(len(y), 5, 0, 0)
+    fold = fold_of_rows(len(y), 5, 0, 0)
     losses = []
     for f in range(5):
         out = fold == f

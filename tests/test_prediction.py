@@ -12,7 +12,7 @@ from scipy import stats
 
 import masgrad as mg
 from masgrad.errors import InputError, InputTypeError, MissingWarning
-from masgrad.fitting.writing import write_predictions
+from masgrad.fitting.commands import write_predictions
 from masgrad.models.families import Gaussian, Poisson
 from results import made, spread
 from scenarios import regression, two_columns
@@ -211,7 +211,7 @@ def test_tables_keep_their_index_and_files_their_order(on_disk):
 @pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
 def test_predictions_are_written_in_groups(on_disk, name, monkeypatch):
     table, folder, r = on_disk
-    monkeypatch.setattr("masgrad.fitting.writing.GROUP", 5000)
+    monkeypatch.setattr("masgrad.fitting.commands.ROW_GROUP", 5000)
     out = folder / name
     count = write_predictions(r, [str(folder / "part-*.parquet")], out, 0.9)
     read = pd.read_csv(out) if name.endswith("csv") else pd.read_parquet(out)

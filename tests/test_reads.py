@@ -47,7 +47,7 @@ def test_real_data_by_two_reads_and_by_one(name, passes, monkeypatch):
 
     So few kept rows tell less of how errors change over the last step: 1 % is allowed.
     """
-    monkeypatch.setattr("masgrad.fitting.pipeline.KEEP", 1500)
+    monkeypatch.setattr("masgrad.fitting.sources.PILOT_ROWS", 1500)
     record, ref = BY_NAME[name], reference(name)
     options = options_of(record) | ({"link": record.link} if record.link else {})
     shuffled = record.table.sample(frac=1.0, random_state=0)

@@ -17,11 +17,20 @@ from conftest import alpha
 from masgrad.data.source import Arrays
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, PerfectFitWarning
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
-from masgrad.fitting.bootstrap import EXTRA, _mixed, run_chains, unrest, weighted_gradients
-from masgrad.fitting.frame import identity
-from masgrad.fitting.problem import Problem
-from masgrad.fitting.warmup import adjustment
-from masgrad.fitting.watch import Watch
+from masgrad.fitting.objective.coordinates import identity
+from masgrad.fitting.objective.monitor import Monitor
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.masgrad import adjustment
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.chains import (
+    EXTRA_VARIANCE,
+    ChainPlan,
+    hessian_noise,
+    rows_permuted,
+    run_chains,
+    weighted_gradients,
+)
 from masgrad.progress import Progress
 from scenarios import regression, two_columns
 
@@ -85,7 +94,7 @@ def test_a_result_survives_its_process(fitted, tmp_path):
     r.save(path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["result"]
     again = mg.load(path)
-    for name in ("theta", "cov", "nobs", "names", "how", "df", "notes", "cov_type"):
+    for name in ("theta", "cov", "nobs", "names", "fit_info", "df", "notes", "cov_type", "status"):
         np.testing.assert_array_equal(getattr(again, name), getattr(r, name))
     np.testing.assert_array_equal(again.predict(X), r.predict(X))
     code = f"import masgrad as mg; print(mg.load({str(path)!r}).summary())"
@@ -183,7 +192,7 @@ def test_predictions_are_means(rng):
 
 def test_weighted_gradients_are_sums_over_repeated_rows(rng):
     X, y = regression(rng, "bernoulli", N=30)
-    P = Problem(mg.Logistic(), Arrays((X, y)), identity(4))
+    P = Objective(mg.Logistic(), identity(4))
     W, phi = rng.poisson(1.0, (30, 3)).astype(float), rng.normal(size=(4, 3))
     got = weighted_gradients(P, phi, (X, y), W)
     for k in range(3):
@@ -198,17 +207,19 @@ def signs(sigma):
     return X, X @ [1.0, 2.0] + sigma * np.repeat([-1.0, 1.0], 4)
 
 
-def problem_of(model, rows, at):
-    problem = Problem(model, Arrays(rows), identity(len(at)), kept=rows)
-    return problem, problem.quadratic(np.asarray(at), rows)
+def objective_at(model, rows, at):
+    objective = Objective(model, identity(len(at)))
+    return objective, objective.local_model(np.asarray(at), rows)
 
 
 def test_what_is_left_of_a_chains_way(rng):
     """An average of T steps and (eta V^-1 H T)^-1 times the way from start to end."""
     X, y = rng.normal(size=(400, 2)), rng.normal(size=400)
-    problem, local = problem_of(mg.Linear(), (X, y), np.linalg.lstsq(X, y)[0])
+    objective, local = objective_at(mg.Linear(), (X, y), np.linalg.lstsq(X, y)[0])
     A = 1e-3 * np.array([[1.0, 0.3], [0.3, 2.0]])  # eta V^-1 / n
-    means, steps, draws = run_chains(problem, local, A, 40, 5, rng, Watch(Progress(None, False)), 1)
+    reader = Reader(Arrays((X, y)), 1, Monitor(Progress(None, False)))
+    plan = ChainPlan(A, batch=40, chains=5)
+    means, steps, draws = run_chains(objective, reader, local, plan, rng)
     start = np.repeat(local.point[:, None], 5, 1)
     average = (start + draws[:-1].sum(0)) / steps
     left = np.linalg.solve(A @ local.hessian, draws[-1] - start)
@@ -222,10 +233,12 @@ def test_the_noise_of_a_batchs_hessian_by_hand(sigma):
     X, y = signs(sigma)
     loss = mg.CustomLoss(lambda t, z: (z[1] - z[0] @ t) ** 2 / 2, 2)
     for model in (mg.Linear(), loss):
-        problem, local = problem_of(model, (X, y), [1.0, 2.0])
+        objective, local = objective_at(model, (X, y), [1.0, 2.0])
         A, gamma = adjustment(local)
         assert gamma == pytest.approx(1 / sigma)
-        assert unrest(problem, local, A) == pytest.approx(3 / sigma, rel=1e-6)
+        assert hessian_noise(objective, Sample((X, y), True), local, A) == pytest.approx(
+            3 / sigma, rel=1e-6
+        )
 
 
 @pytest.mark.statistical(2)
@@ -240,7 +253,7 @@ def test_chains_agree_with_the_sandwich(seed):
     np.testing.assert_array_equal(c.theta, r.theta)
     for j in (0, 1):
         ratio = 199 * c.cov[j, j] / r.cov[j, j]
-        p = 2 * min(stats.chi2.cdf(ratio, 199), stats.chi2.sf(ratio / (1 + EXTRA), 199))
+        p = 2 * min(stats.chi2.cdf(ratio, 199), stats.chi2.sf(ratio / (1 + EXTRA_VARIANCE), 199))
         assert p > alpha()
     plain = mg.fit(mg.Linear(), (X, y), cov_type="nonrobust")
     assert plain.bse[0] < 0.8 * r.bse[0]
@@ -283,7 +296,7 @@ def test_small_batches_add_little_noise(kind, seed):
 def test_chains_mix_the_rows_of_a_block(rng):
     """Batches of rows that were sorted by a covariate would each have a Hessian of their own."""
     X = np.arange(1000.0)[:, None]
-    ((Z, y),) = _mixed([(X, 2 * X[:, 0])], rng)
+    ((Z, y),) = rows_permuted([(X, 2 * X[:, 0])], rng)
     np.testing.assert_array_equal(np.sort(Z[:, 0]), X[:, 0])
     np.testing.assert_array_equal(y, 2 * Z[:, 0])
     assert abs(stats.spearmanr(np.arange(1000), y).statistic) < 0.2  # 6 standard errors
@@ -351,4 +364,4 @@ def test_updates_of_a_rare_level_say_what_they_miss():
         r = mg.glm("y ~ a + g", frame[:10_000], "poisson").update(frame[10_000:])
     whole = mg.glm("y ~ a + g", frame, "poisson")
     away = np.sqrt(np.mean(((r.params - whole.params) / whole.bse) ** 2))
-    assert away < 2 * r.how.remainder + 0.01
+    assert away < 2 * r.fit_info.remainder + 0.01

@@ -10,9 +10,9 @@ import pytest
 import masgrad as mg
 from masgrad.errors import InputError, InputTypeError
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
-from masgrad.fitting import facts
-from masgrad.fitting.markup import page
-from masgrad.fitting.picture import MOST
+from masgrad.fitting.results.views import summary as facts
+from masgrad.fitting.results.views.markup import page
+from masgrad.fitting.results.views.plots import MOST_COEFFICIENTS as MOST
 from results import made, spread
 
 LONG = ("C(household_region)[T.north_east_of_the_river]", "<a&b>_%$x$", "[0]", "a_b^2~{c}\\#")
@@ -91,7 +91,7 @@ def test_levels_and_widths_are_checked(odd):
 
 def test_a_fact_without_a_value_is_left_out(odd, monkeypatch):
     monkeypatch.setattr(
-        "masgrad.fitting.table.MODEL", (("A", lambda r: None), ("B", lambda r: "7"))
+        "masgrad.fitting.results.views.summary.MODEL", (("A", lambda r: None), ("B", lambda r: "7"))
     )
     text = odd.summary(width=60)
     assert "A:" not in text and re.search(r"^B: +7$", text, re.M)
@@ -194,7 +194,7 @@ def test_many_long_and_unknown_coefficients(rng):
 
 def test_the_path_of_the_fit_has_a_panel_of_its_own(randhie):
     path = (("sample", 3.1), ("MasGrad", 0.4), ("read 2", 0.001), ("read 3", 0.0))
-    figure = replace(randhie, how=replace(randhie.how, path=path)).plot()
+    figure = replace(randhie, fit_info=replace(randhie.fit_info, path=path)).plot()
     labels = [tick.get_text() for tick in figure.axes[1].get_xticklabels()]
     assert labels == [label for label, _ in path]
     drawn = figure.axes[1].lines[0].get_ydata()
@@ -203,9 +203,11 @@ def test_the_path_of_the_fit_has_a_panel_of_its_own(randhie):
 
 
 def test_the_path_is_saved(randhie, tmp_path):
-    r = replace(randhie, how=replace(randhie.how, path=(("sample", 3.1), ("read 2", 0.01))))
+    r = replace(
+        randhie, fit_info=replace(randhie.fit_info, path=(("sample", 3.1), ("read 2", 0.01)))
+    )
     r.save(tmp_path / "r.json")
-    assert mg.load(tmp_path / "r.json").how == r.how
+    assert mg.load(tmp_path / "r.json").fit_info == r.fit_info
 
 
 def test_a_picture_needs_a_known_kind_of_file(randhie, tmp_path):

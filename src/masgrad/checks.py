@@ -1,15 +1,15 @@
 """Arguments that are one number: checked, or an error that says what is needed."""
 
+import math
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from masgrad.errors import InputError, InputTypeError
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """A whole number that is at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise InputTypeError(f"{name}={value!r}; a whole number is needed")
     if value < least:
         raise InputError(f"{name}={value}; at least {least} is needed")
@@ -32,7 +32,7 @@ def as_number(name: str, value: Any) -> float:
         number = None
     if number is None:
         raise InputTypeError(f"{name}={value!r}; a number is needed")
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise InputError(f"{name}={number}; a finite number is needed")
     return number
 

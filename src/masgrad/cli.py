@@ -3,10 +3,11 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from masgrad.fitting.options import KEYWORDS
 from masgrad.interrupts import heard
 from masgrad.version import __version__
 
@@ -28,6 +29,17 @@ def _probability(ctx: typer.Context, value: float | None) -> float | None:
     if value is not None and not 0 < value < 1:
         raise typer.BadParameter(f"{value}; a probability between 0 and 1 is needed, such as 0.95")
     return value
+
+
+def _default(keyword: str) -> Any:
+    """The default of a keyword of `fit`."""
+    return KEYWORDS[keyword].default
+
+
+def _meaning(keyword: str, **settings: Any) -> Any:
+    """An option that is a keyword of `fit`, with its meaning as help."""
+    words = KEYWORDS[keyword].metadata["meaning"].replace("`", "")
+    return typer.Option(help=words[0].upper() + words[1:], **settings)
 
 
 Level = Annotated[float, typer.Option(callback=_probability, help="Level of the intervals shown.")]
@@ -57,6 +69,7 @@ def options(
     "masgrad paper all --quick; masgrad paper linear --seeds 20"
 )
 def paper(
+    *,
     experiment: Annotated[
         str,
         typer.Argument(
@@ -95,6 +108,7 @@ def paper(
     "--save r.json; masgrad fit (a bundled example)"
 )
 def fit(
+    *,
     data: Annotated[
         list[str] | None,
         typer.Argument(
@@ -120,9 +134,7 @@ def fit(
         str | None, typer.Option(help="Column whose logarithm is added to it.")
     ] = None,
     level: Level = 0.95,
-    passes: Annotated[
-        str, typer.Option(help="auto, converge, or the most reads of the data; 1 reads once.")
-    ] = "auto",
+    passes: Annotated[str, _meaning("passes")] = _default("passes"),
     l1: Annotated[
         str | None,
         typer.Option(
@@ -133,10 +145,10 @@ def fit(
     l2: Annotated[
         float | None, typer.Option(help="Penalty lam |theta|^2 / 2; with --l1 an elastic net.")
     ] = None,
-    cov_type: Annotated[str, typer.Option(help="robust, HC1, HC3 or nonrobust.")] = "robust",
-    method: Annotated[str, typer.Option(help="sandwich or chains.")] = "sandwich",
-    memory: Annotated[str, typer.Option(help="What reading may take.")] = "512MB",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of batches and chains.")] = 0,
+    cov_type: Annotated[str, _meaning("cov_type")] = _default("cov_type"),
+    method: Annotated[str, _meaning("method")] = _default("method"),
+    memory: Annotated[str, _meaning("memory")] = _default("memory"),
+    seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -146,15 +158,15 @@ def fit(
     """
     if data and formula is None:
         raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
-    from masgrad.fitting.console import fit_files
+    from masgrad.fitting.commands import fit_files
 
     reads = int(passes) if passes.lstrip("-").isdigit() else passes
-    columns = {"link": link, "weights": weights, "offset": offset, "exposure": exposure}
-    given = {name: value for name, value in columns.items() if value is not None}
-    done = fit_files(
-        data or [], formula, family, save, level, quiet, l1, l2,
-        passes=reads, cov_type=cov_type, method=method, memory=memory, seed=seed, **given,
-    )  # fmt: skip
+    named = {"family": family, "link": link, "weights": weights, "offset": offset}
+    named |= {"exposure": exposure}
+    given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
+    given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
+    shown: dict[str, Any] = {"save": save, "level": level, "quiet": quiet, "l1": l1, "l2": l2}
+    done = fit_files(data or [], formula, **shown, seed=seed, **given)
     if not done:
         raise typer.Exit(INTERRUPTED)
 
@@ -164,6 +176,7 @@ def fit(
     "--plot r.png"
 )
 def show(
+    *,
     result: Saved,
     level: Level = 0.95,
     html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
@@ -172,7 +185,7 @@ def show(
     ] = None,
 ) -> None:
     """Print a saved result."""
-    from masgrad.fitting.console import show_result
+    from masgrad.fitting.commands import show_result
 
     show_result(result, level, html, plot)
 
@@ -182,6 +195,7 @@ def show(
     "masgrad predict r.json new.csv --interval 0.95 | head"
 )
 def predict(
+    *,
     result: Saved,
     data: Annotated[list[str], typer.Argument(help="Parquet or CSV files, globs or a directory.")],
     out: Annotated[
@@ -199,9 +213,9 @@ def predict(
 
     Files are taken in the order given, those of a glob or a directory sorted.
     """
-    from masgrad.fitting.console import predict_files
+    from masgrad.fitting.commands import predict_files
 
-    predict_files(result, data, out, interval, which, quiet)
+    predict_files(result, data, out, interval=interval, which=which, quiet=quiet)
 
 
 @app.command(
@@ -209,6 +223,7 @@ def predict(
     "masgrad plan --alpha 0.5 --gamma 2 --gap 1 --dim 4 --v-max 1.5 --epsilon 0.1"
 )
 def plan(
+    *,
     data: Annotated[
         Path | None, typer.Argument(help="CSV or Parquet file; without one, give the constants.")
     ] = None,

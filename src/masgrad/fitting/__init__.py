@@ -1,1 +1,4 @@
-"""Estimates with confidence intervals, in one or two reads of the data."""
+"""Estimates with confidence intervals. The sub-packages follow the flow of a fit:
+
+objective -> identification -> optimise -> uncertainty -> penalised -> results
+"""

@@ -1,199 +1,136 @@
-"""From a corrected estimate to a `Result`: covariance, units of theta, notes and warnings."""
+"""From an estimate to the record of a fit: units of theta, status, diagnostics, notes."""
 
-import time
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import offset_of
-from masgrad.errors import AccuracyWarning, InterruptedWarning, OrderWarning, say
-from masgrad.fitting.bootstrap import Diverged, chain_covariance
-from masgrad.fitting.closing import close, wanted
-from masgrad.fitting.correcting import Corrected
-from masgrad.fitting.covariance import covariance, leveraged_meat
-from masgrad.fitting.diagnose import diagnose
-from masgrad.fitting.estimate import Sample
-from masgrad.fitting.frame import Frame
-from masgrad.fitting.identify import touched, unidentified
-from masgrad.fitting.kinks import check_kinks
-from masgrad.fitting.perfect import is_perfect
-from masgrad.fitting.problem import Problem
-from masgrad.fitting.quadratic import EMPTY, Quadratic
-from masgrad.fitting.reads import Reads
-from masgrad.fitting.result import Result
-from masgrad.fitting.watch import SURPRISE, Watch
+from masgrad.data.source import Source
+from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.status import status_of, warn
+from masgrad.fitting.uncertainty.covariance import Uncertainty, uncertainty
+from masgrad.fitting.uncertainty.diagnostics import (
+    Diagnostics,
+    bias_diagnostic,
+    chain_diagnostics,
+    diagnose,
+    step_diagnostic,
+)
 from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
 from masgrad.models.network import ReluNetwork
 
-FAR = 0.3
-"""Standard errors from the optimum that a single read or an update may be without a warning."""
+FEW_ROWS = 30
+"""Rows for each parameter below which HC0 errors are too small."""
 
-if TYPE_CHECKING:
-    from masgrad.fitting.options import Options
+VERY_FEW_ROWS = 5
+"""The same for errors after one step from a penalised optimum."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is fitted: a model to a source of rows, as asked."""
+
+    model: Model
+    source: Source
+    terms: Terms | None
+    options: Options
 
 
 def assemble(
-    problem: Problem,
-    terms: Terms | None,
-    options: "Options",
-    sample: Sample,
-    done: Corrected,
-    watch: Watch,
-    began: float,
-) -> Result:
-    """The result of a fit that began at this time."""
-    local, notes = _without_penalty(problem, done.local), list(problem.notes)
-    closed = wanted(problem, sample.whole, options.plan.passes) and not problem.stop.is_set()
-    local = close(problem, local, watch) if closed else local
-    check_kinks(problem, local, sample.rows)
-    fixed = unidentified(problem, local, sample.rows, done.flat)
-    drift = watch.drift(problem.noise(local))
-    C, df, draws = _covariance(problem, options, local, fixed), None, None
-    if perfect := not fixed.size and is_perfect(problem, local):
-        C, local = np.zeros_like(C), replace(local, squares=0.0)
-    if options.method == "chains" and (fixed.size or perfect):
-        why = "no row has a gradient" if perfect else "some directions have no estimate"
-        notes.append(f"Chains were not run, for {why}: HC0 instead.")
-    elif options.method == "chains" and not problem.stop.is_set():
-        try:
-            C, df, note, draws = chain_covariance(problem, local, C, options, watch)
-        except KeyboardInterrupt:
-            problem.stop.set()
-            note = "The chains were stopped: HC0 instead."
-        except Diverged:
-            note = "The chains left the numbers for which the link has a mean: HC0 instead."
-            say(AccuracyWarning, note)
-        notes = [*notes, note]
-    theta, loose = _in_theta(problem.frame, local, fixed)
-    if problem.stop.is_set():
-        say(
-            InterruptedWarning,
-            f"stopped by Ctrl-C in read {done.reads}: the result is about the {local.rows:,} rows "
-            "that it had seen",
-        )
-    elif not fixed.size:
-        _warn(problem, options, sample, done, drift)
-    extra = (options.cov_type == "HC3") + (df is not None) + closed
-    found = diagnose(problem, options, local, loose, sample.rows, watch, draws)
-    how = Reads(
-        done.reads + extra,
-        watch.rows / (time.perf_counter() - began),
+    task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
+) -> Fitted:
+    """The record of a fit; its warnings are given here."""
+    found = uncertainty(objective, reader, sample, done, task.options)
+    status = status_of(task.options, objective, reader, done, found)
+    warn(task.options, objective, reader, sample, done, found)
+    local, null, coordinates = found.local_model, found.null, objective.coordinates
+    return Fitted(
+        model=task.model,
+        theta=np.where(null.is_empty, np.nan, coordinates.theta(local.point)),
+        cov=coordinates.cov(found.cov),
+        nobs=local.rows,
+        names=task.source.names,
+        cov_type=task.options.cov_type if found.spread is None else "chains",
+        fit_info=_fit_info(reader, done, found),
+        coordinates=coordinates,
+        local_model=_known(local, reader.monitor.interrupted),
+        null_directions=coordinates.matrix @ null.directions,
+        not_identified=null.not_identified,
+        status=status,
+        terms=task.terms,
+        df=None if found.spread is None else found.spread.df,
+        kind=kind(task.model),
+        notes=(*done.notes, *found.notes, *_notes(task, local, done)),
+        diagnostics=_diagnostics(task, objective, reader, sample, done, found),
+        has_offset=offset_of(sample.rows) is not None,
+    )
+
+
+def _fit_info(reader: Reader, done: Estimate, found: Uncertainty) -> FitInfo:
+    return FitInfo(
+        done.reads + found.extra_reads,
+        reader.monitor.rows_per_second,
         done.correction,
         done.remainder,
-        local.condition,
-        drift,
-        _path(problem, done),
-    )
-    return Result(
-        model=problem.model,
-        theta=theta,
-        cov=problem.frame.cov(C),
-        nobs=local.rows,
-        names=problem.source.names,
-        cov_type=options.cov_type if df is None else "chains",
-        how=how,
-        frame=problem.frame,
-        local=_closed(problem, local),
-        free=problem.frame.matrix @ fixed,
-        loose=loose,
-        terms=terms,
-        df=df,
-        kind=kind(problem.model),
-        notes=(*notes, *_notes(problem, options, local)),
-        diagnostics=found,
-        shifted=offset_of(sample.rows) is not None,
+        found.local_model.condition,
+        found.drift,
+        _path(done),
     )
 
 
-def _path(problem: Problem, done: Corrected) -> tuple[tuple[str, float], ...]:
-    """Estimates on the way, in standard errors from the last one."""
-    local = done.local
-    way = [(label, local.typical(phi - local.point)) for label, phi in problem.path]
+def _diagnostics(
+    task: Task,
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    found: Uncertainty,
+) -> Diagnostics:
+    local, null = found.local_model, found.null
+    said = diagnose(objective, reader, local, null, found.noise)
+    if not null.size and not done.one_step:
+        said += bias_diagnostic(objective, local, sample)
+    said.append(step_diagnostic(done, task.options))
+    said += [] if found.spread is None else chain_diagnostics(found.spread.iterates)
+    return Diagnostics(said)
+
+
+def _known(local: LocalModel, interrupted: bool) -> LocalModel:
+    """The local model; after a read that was not finished no likelihood is known."""
+    return replace(local, constants=np.full(2, np.nan)) if interrupted else local
+
+
+def _path(done: Estimate) -> tuple[tuple[str, float], ...]:
+    """Stages of the fit, in standard errors from the estimate."""
+    local = done.local_model
+    way = [(name, float(local.rms_wald_norm(phi - local.point))) for name, phi in done.stages]
     return (*way, (f"read {done.reads}", float(done.remainder))) if way else ()
 
 
-def _without_penalty(problem: Problem, local: Quadratic) -> Quadratic:
-    """The loss that likelihoods and dispersions are about."""
-    extra = local.count * problem.ridge.value(local.point)
-    return replace(local, loss=local.loss - extra, squares=max(local.squares - 2 * extra, 0.0))
-
-
-def _closed(problem: Problem, local: Quadratic) -> Quadratic:
-    """Of a read that was not finished no likelihood is known."""
-    return replace(local, constants=np.full(2, np.nan)) if problem.stop.is_set() else local
-
-
-def _covariance(problem: Problem, options: "Options", local: Quadratic, fixed) -> np.ndarray:
-    if options.cov_type == "HC3":
-        local = replace(local, meat=leveraged_meat(problem, local, fixed))
-    return covariance(local, options.cov_type, problem.dispersed, fixed)
-
-
-def _in_theta(frame: Frame, local: Quadratic, fixed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """theta, NaN where a column is empty, and which of its entries are not identified."""
-    theta = frame.theta(local.point)
-    loose = touched(frame, fixed) if fixed.size else np.zeros(len(theta), bool)
-    diagonal = np.diag(local.hessian)
-    empty = loose & (diagonal <= EMPTY * diagonal.max()) & (np.abs(fixed).max(1, initial=0.0) == 1)
-    return np.where(empty, np.nan, theta), loose
-
-
-def _warn(
-    problem: Problem, options: "Options", sample: Sample, done: Corrected, drift: float
-) -> None:
-    plan = options.plan
-    if done.tension > SURPRISE:
-        say(
-            OrderWarning,
-            f"the first rows pull {done.tension:.0f} standard deviations away from the estimate: "
-            "the rows are not in a random order, on which a single read relies, or the responses "
-            "are separated; shuffle the rows, or let them be read twice",
-        )
-    elif drift > SURPRISE and not sample.whole and problem.source.ordered:
-        once = "a single read relies on it: let the rows be read twice"
-        made_up = once if done.reads == 1 else "correcting reads make up for that"
-        say(
-            OrderWarning,
-            f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
-            f"more than they would; {made_up}. If neighbouring rows belong together, such as "
-            "repeated measurements, intervals for independent rows are too short",
-        )
-    open_ended = plan.passes in ("auto", "converge") and problem.source.rereadable
-    sure = open_ended and problem.prior is None and not problem.one_step
-    limit = 10 * plan.tolerance if sure else FAR
-    if done.felt > (1 if problem.prior is None else 0.3):
-        say(
-            AccuracyWarning,
-            f"some row's residual moved by {done.felt:.2g} times its noise since it was read: "
-            "standard errors may be off; let all rows be read together, and twice",
-        )
-    if done.remainder > limit:
-        say(
-            AccuracyWarning,
-            f"after {done.reads} reads the estimate may still be {done.remainder:.2g} standard "
-            "errors from the optimum of these rows",
-        )
-
-
-def _notes(problem: Problem, options: "Options", local: Quadratic) -> list[str]:
-    notes = []
-    per = local.count / len(local.point)
-    if per < 30 and options.cov_type in ("robust", "HC0") and options.method == "sandwich":
+def _notes(task: Task, local: LocalModel, done: Estimate) -> list[str]:
+    """What a reader of the summary should know."""
+    options, p, notes = task.options, len(local.point), []
+    per = local.count / p
+    if per < FEW_ROWS and options.cov_type in ("robust", "HC0") and options.method == "sandwich":
+        advice = "use more rows." if options.penalty is not None else "try cov_type='HC3'."
         notes.append(
-            f"{local.count:,.0f} rows for {len(local.point)} parameters: HC0 errors are too small; "
-            + ("use more rows." if options.penalty is not None else "try cov_type='HC3'.")
+            f"{local.count:,.0f} rows for {p} parameters: HC0 errors are too small; {advice}"
         )
-    if problem.one_step and per < 5:
-        left = local.count - len(local.point)
+    if done.one_step and per < VERY_FEW_ROWS:
         notes.append(
-            f"{local.count:,.0f} rows for {len(local.point)} parameters: errors rest on "
-            f"{left:,.0f} degrees of freedom and are rough."
+            f"{local.count:,.0f} rows for {p} parameters: errors rest on {local.count - p:,.0f} "
+            "degrees of freedom and are rough."
         )
-    if isinstance(problem.model, GaussianMixture | ReluNetwork):
+    if isinstance(task.model, GaussianMixture | ReluNetwork):
         notes.append(
             "Local: about the optimum that was found, one of several; valid where the landscape is "
             "strongly Morse there (H positive definite)."
@@ -202,6 +139,7 @@ def _notes(problem: Problem, options: "Options", local: Quadratic) -> list[str]:
 
 
 def kind(model: Model) -> str:
+    """The model in words."""
     if isinstance(model, GLM):
         family = model.family
         parameter = "" if family.parameter is None else f"({family.parameter:g})"

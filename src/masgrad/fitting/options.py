@@ -1,67 +1,30 @@
-"""The keywords of `fit`, checked."""
+"""The keywords of `fit`: name, default, meaning and check of each, in one place.
 
-from dataclasses import dataclass
+`fit` and `glm` take all of them, `penalty_path` and `Result.update` some, and the command line
+reads defaults and meanings from here. `Options` holds the checked values.
+"""
+
+import difflib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
-
-from masgrad.checks import as_size
+from masgrad.checks import as_size, check_count
 from masgrad.cores import cores
-from masgrad.data.arrays import BLOCK
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.estimate import Plan
-from masgrad.fitting.sources import as_bytes
-from masgrad.penalties.penalty import Penalty
+
+TOLERANCE = 1e-3
+"""Predicted remainder, in standard errors, at which "auto" stops reading."""
+
+CONVERGED_TOLERANCE = 1e-6
+"""The same for "converge"."""
+
+MOST_READS = 60
 
 METHODS = ("sandwich", "chains")
-
-
-@dataclass(frozen=True)
-class Options:
-    """The keywords of `fit`, checked."""
-
-    plan: Plan
-    cov_type: str
-    method: str
-    chains: int
-    start: Any
-    starts: int
-    memory: int
-    block: int
-    threads: int
-    progress: bool | None
-    penalty: Penalty | None
-
-
-def options_of(
-    passes: Any = "auto",
-    cov_type: str = "robust",
-    method: str = "sandwich",
-    chains: int = 20,
-    step_size: float = 1.0,
-    start: Any = None,
-    starts: int = 10,
-    memory: str | int = "512MB",
-    block_size: int = BLOCK,
-    threads: int | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-    penalty: Penalty | None = None,
-) -> Options:
-    """The keywords of `fit`, checked."""
-    return Options(
-        Plan(_passes(passes), as_size("step_size", step_size), _whole("seed", seed, 0)),
-        cov_type,
-        _method(method),
-        _whole("chains", chains, 4),
-        start,
-        _whole("starts", starts, 1),
-        as_bytes(memory),
-        _whole("block_size", block_size, 16),
-        cores() if threads is None else _whole("threads", threads, 1),
-        progress,
-        _penalty(penalty),
-    )
+UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def _passes(passes: Any) -> int | str:
@@ -69,7 +32,17 @@ def _passes(passes: Any) -> int | str:
         return passes
     if isinstance(passes, str):
         raise InputError(f"passes={passes!r}; 'auto', 'converge' or a number of reads is needed")
-    return _whole("passes", passes, 1)
+    return check_count("passes", passes, 1)
+
+
+def _penalty(penalty: Any) -> Any:
+    from masgrad.penalties.penalty import Penalty  # JAX would delay `masgrad --help`
+
+    if penalty is None or isinstance(penalty, Penalty):
+        return penalty
+    raise InputTypeError(
+        f"penalty={penalty!r:.60}; a penalty is needed, such as mg.L1(0.1), mg.L2(0.1)"
+    )
 
 
 def _method(method: str) -> str:
@@ -78,17 +51,173 @@ def _method(method: str) -> str:
     return method
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{name}={value!r}; a whole number is needed")
-    if value < least:
-        raise InputError(f"{name}={value}; at least {least} is needed")
-    return int(value)
+def as_bytes(memory: str | int) -> int:
+    """A size such as "512MB", or a number of bytes."""
+    if isinstance(memory, str):
+        text = memory.strip().upper().replace("IB", "B")
+        for unit in sorted(UNITS, key=len, reverse=True):
+            if text.endswith(unit):
+                try:
+                    memory = float(text.removesuffix(unit)) * UNITS[unit]  # pyright: ignore
+                    break
+                except ValueError:
+                    pass
+    if isinstance(memory, str | bool) or not memory >= 2**20:
+        raise InputError(f"memory={memory!r}; a size of at least a megabyte is needed: '512MB'")
+    return int(memory)
 
 
-def _penalty(penalty: Any) -> Penalty | None:
-    if penalty is None or isinstance(penalty, Penalty):
-        return penalty
-    raise InputTypeError(
-        f"penalty={penalty!r:.60}; a penalty is needed, such as mg.L1(0.1), mg.L2(0.1)"
+def _block_size(block_size: Any) -> int:
+    from masgrad.data.arrays import BLOCK  # JAX again
+
+    return BLOCK if block_size is None else check_count("block_size", block_size, 16)
+
+
+def _threads(threads: Any) -> int:
+    return cores() if threads is None else check_count("threads", threads, 1)
+
+
+def _whole(name: str, least: int) -> Callable[[Any], int]:
+    return lambda value: check_count(name, value, least)
+
+
+def _field(default: Any, meaning: str, check: Callable[[Any], Any] = lambda value: value) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "check": check})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The keywords of `fit`, checked."""
+
+    passes: int | str = _field(
+        "auto",
+        '"auto" reads until the estimate is within 0.001 standard errors of the optimum of these '
+        'rows, mostly twice; "converge" until it is within 1e-6; a number is the most reads that '
+        "may be made, and 1 is an estimate from a single read. HC3 and chains read the rows once "
+        "more beyond that number, and a penalty is a second fit.",
+        _passes,
+    )
+    penalty: Any = _field(
+        None,
+        "such as `L1(0.1)` or `L2(0.1)`: the estimate with it is `result.penalized_params`; "
+        '`params` and intervals are without it. `L1("cv")` chooses lam by cross-validation, "bic" '
+        'and "aic" by a criterion (`result.path`).',
+        _penalty,
+    )
+    weights: Any = _field(
+        None,
+        "frequencies, (N,), or the name of a column: 2 is a row twice, 0 no row at all. Of files "
+        "it is a name; blocks of a stream are (X, y, weights, offset), either None.",
+    )
+    offset: Any = _field(
+        None, "a known part of the linear predictor, (N,), or the name of a column."
+    )
+    exposure: Any = _field(
+        None, "(N,), or the name of a column; log(exposure) is added to the offset."
+    )
+    formula: str | None = _field(None, 'for tables, such as "y ~ a + b".')
+    cov_type: str = _field(
+        "robust",
+        '"robust" (HC0; HC1 for estimates without a penalty after one), "HC0", "HC1", "HC3", or '
+        '"nonrobust", which trusts the model.',
+    )
+    method: str = _field(
+        "sandwich", '"sandwich", or "chains": the spread of averaged MasGrad chains.', _method
+    )
+    chains: int = _field(20, "number of chains.", _whole("chains", 4))
+    step_size: float = _field(
+        1.0,
+        "MasGrad's step in its first read, in units of 1/gamma.",
+        lambda value: as_size("step_size", value),
+    )
+    start: Any = _field(
+        None, "where to begin, (p,); for linear predictors one of several points that are tried."
+    )
+    starts: int = _field(
+        10, "number of random starts for losses with several optima.", _whole("starts", 1)
+    )
+    memory: int = _field("512MB", "memory for reading and keeping rows.", as_bytes)
+    block_size: int = _field(
+        None, "rows that are read and summed at a time; 4,096 by default.", _block_size
+    )
+    threads: int = _field(
+        None, "threads that sum over arrays; as many as there are cores by default.", _threads
+    )
+    seed: int = _field(
+        0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)
+    )
+    progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, f.metadata["check"](getattr(self, f.name)))
+
+    @property
+    def tolerance(self) -> float:
+        """Predicted remainder, in standard errors, at which reads end."""
+        return CONVERGED_TOLERANCE if self.passes == "converge" else TOLERANCE
+
+    @property
+    def most_reads(self) -> int:
+        return self.passes if isinstance(self.passes, int) else MOST_READS
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether as many reads are made as the tolerance takes."""
+        return self.passes in ("auto", "converge")
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """What stands beside X and y."""
+        return {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
+
+
+KEYWORDS = {f.name: f for f in fields(Options)}
+
+
+def options_of(function: str, given: dict[str, Any], known: Iterable[str] = KEYWORDS) -> Options:
+    """The options of a call of `function`; a keyword that it does not have is a TypeError."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+            raise InputTypeError(
+                f"{function}() got an unexpected keyword argument {name!r}; {hint}"
+            )
+    return Options(**given)
+
+
+def takes_keywords(*names: str, documented: tuple[str, ...] = ()) -> Callable[[Any], Any]:
+    """Give a function of `**keywords` the signature and documentation of these keywords.
+
+    `documented` are keywords that its own signature has, for its documentation.
+    """
+
+    def decorate(function: Any) -> Any:
+        own = inspect.signature(function)
+        before = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        new = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=KEYWORDS[name].default,
+                annotation=KEYWORDS[name].type,
+            )
+            for name in names
+        ]
+        function.__signature__ = own.replace(parameters=[*before, *new])
+        entries = "".join(map(_documentation, (*documented, *names)))
+        function.__doc__ = function.__doc__.replace("        keywords:\n", entries)
+        return function
+
+    return decorate
+
+
+def _documentation(name: str) -> str:
+    """The entry of a keyword in a docstring."""
+    entry = f"{name}: {KEYWORDS[name].metadata['meaning']}"
+    indent = " " * 8
+    return (
+        textwrap.fill(entry, 100, initial_indent=indent, subsequent_indent=indent + "    ") + "\n"
     )

@@ -1,14 +1,21 @@
-"""What `fit` was given, as a source of rows: arrays, tables, files, streams, simulators."""
+"""The data of a fit as a source of rows, and the sample of them that is kept in memory.
+
+Arrays, tables, files, streams and simulators become a `Source`. The sample (the pilot rows) is
+drawn at random from arrays; from anything else it is the first rows.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 
-from masgrad.data.arrays import BLOCK, as_regression, not_a_matrix
+from masgrad.data.arrays import BLOCK, as_regression, count_rows, not_a_matrix, pick
 from masgrad.data.formula.terms import Terms
-from masgrad.data.regression import ROLES, as_vector, beside, only, weigh
+from masgrad.data.regression import ROLES, as_vector, beside, design_effect, only, weigh
 from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
@@ -21,7 +28,35 @@ from masgrad.models.model import Model
 from masgrad.models.trace import TraceRegression
 from masgrad.types import Rows
 
-UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+PILOT_ROWS = 1 << 15
+"""Rows of the sample: the more there are, the fewer reads follow, since they predict what a local
+model misses."""
+
+FEWEST_PILOT_ROWS = 1024
+"""Rows of the sample whatever the memory."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Pilot rows, which are kept in memory.
+
+    Args:
+        rows: the pilot rows.
+        complete: whether they are all the rows.
+        remaining: for a single read, the other blocks: of an array where they begin, of a stream
+            the blocks themselves.
+        has_rare_columns: whether a few of the rows carry some column of the design.
+    """
+
+    rows: Rows
+    complete: bool
+    remaining: np.ndarray | Iterator[Rows] | None = None
+    has_rare_columns: bool = False
+
+    @cached_property
+    def design_effect(self) -> float:
+        """Variance of a sum of weighted rows over that of as many rows of weight 1."""
+        return design_effect(self.rows)
 
 
 def as_source(
@@ -35,7 +70,7 @@ def as_source(
     offset: Any = None,
     exposure: Any = None,
 ) -> tuple[Source, Terms | None]:
-    """A source, and the formula's terms where there is one.
+    """The source of rows, and the terms of the formula if there is one.
 
     Args:
         model: what is fitted.
@@ -44,8 +79,8 @@ def as_source(
         memory: bytes that reading may take.
         block: rows of a block.
         weights: frequencies of the rows: an array, or the name of a table's column.
-        offset: known part of the linear predictor, likewise.
-        exposure: its logarithm is added to the offset, likewise.
+        offset: known part of the linear predictor: an array or the name of a column.
+        exposure: its logarithm is added to the offset.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     carried = [role for role, value in roles.items() if value is not None]
@@ -72,11 +107,11 @@ def as_source(
 
 
 def matrices(data: Any, names: Sequence[str] = (), block: int = BLOCK) -> Iterator[np.ndarray]:
-    """X without a response, block by block: an array, a sparse matrix, or these columns of a table.
+    """Blocks of X without a response: of an array, a sparse matrix, or columns of a table.
 
     Args:
         data: X.
-        names: of its columns, where the fitted data had some.
+        names: the columns of the fitted data, if they had names.
         block: rows of a block.
     """
     if is_sparse(data):
@@ -88,7 +123,7 @@ def matrices(data: Any, names: Sequence[str] = (), block: int = BLOCK) -> Iterat
 
 
 def _plain(data: Any) -> np.ndarray:
-    """X as an array of numbers, a row an observation; other types than float64 wait in blocks."""
+    """X as an array of numbers; blocks of other types are converted to float64 one at a time."""
     X = np.asarray(data)
     try:
         X = X if X.dtype.kind in "fiub" else X.astype(np.float64)
@@ -98,22 +133,6 @@ def _plain(data: Any) -> np.ndarray:
             "was fitted from arrays, without a formula, and predicts for rows X"
         ) from None
     return X.reshape(len(X), -1) if X.ndim > 2 else X
-
-
-def as_bytes(memory: str | int) -> int:
-    """A size such as "512MB", or a number of bytes."""
-    if isinstance(memory, str):
-        text = memory.strip().upper().replace("IB", "B")
-        for unit in sorted(UNITS, key=len, reverse=True):
-            if text.endswith(unit):
-                try:
-                    memory = float(text.removesuffix(unit)) * UNITS[unit]  # pyright: ignore
-                    break
-                except ValueError:
-                    pass
-    if isinstance(memory, str | bool) or not memory >= 2**20:
-        raise InputError(f"memory={memory!r}; a size of at least a megabyte is needed: '512MB'")
-    return int(memory)
 
 
 def _stream(model: Model, data: Any, block: int) -> Source:
@@ -137,7 +156,7 @@ def _arrays(model: GLM, data: Any, block: int, roles: dict[str, Any]) -> Arrays:
 def _regression(
     model: GLM, data: Any, roles: dict[str, Any]
 ) -> tuple[Rows, tuple[str, ...], np.ndarray | None]:
-    """Rows of a regression, names of X, and which rows were kept if some have weight 0."""
+    """Rows of a regression, names of X, and the rows of positive weight (None if all are)."""
     names: tuple[str, ...] = ()
     index = None
     if isinstance(data, tuple | list) and len(data) == 2:
@@ -168,7 +187,7 @@ def _pair(model: GLM, data: Any) -> tuple[Any, np.ndarray]:
 
 
 def _checker(model: Model) -> Callable[[Rows], Rows]:
-    """What each block of a stream must be; a regression's columns must not change in number."""
+    """A function that checks each block of a stream: its columns must not change in number."""
     if not isinstance(model, GLM):
         return model.rows
     first: tuple[Any, ...] = ()
@@ -188,7 +207,7 @@ def _checker(model: Model) -> Callable[[Rows], Rows]:
 
 
 def _carried(block: Any) -> tuple[Any, dict[str, Any]]:
-    """A block's (X, y), and what follows them: weights, then offset."""
+    """(X, y) of a block, and the weights and offset that follow them."""
     if not isinstance(block, tuple | list) or len(block) not in (3, 4):
         return block, dict.fromkeys(ROLES)
     more = [*block[2:], None, None]
@@ -197,3 +216,63 @@ def _carried(block: Any) -> tuple[Any, dict[str, Any]]:
 
 def _parts(rows: Rows) -> tuple[bool, ...]:
     return tuple(part is not None for part in rows[2:])
+
+
+def take_sample(source: Source, single: bool, memory: int, rng: np.random.Generator) -> Sample:
+    """The pilot rows.
+
+    Args:
+        source: all rows.
+        single: whether the other rows are read once, after these.
+        memory: bytes that they may take, unless that is less than `FEWEST_PILOT_ROWS` rows.
+        rng: for the choice from an array, and among row groups.
+    """
+    if isinstance(source, Arrays):
+        return _from_array(source, single, memory, rng)
+    blocks = source.blocks() if single else source.first_blocks(rng)
+    first, rows, size = [], 0, 0
+    for block in blocks:
+        first.append(block)
+        rows, size = rows + count_rows(block), size + _bytes(block)
+        if rows >= PILOT_ROWS or (size >= memory and rows >= FEWEST_PILOT_ROWS):
+            break
+    else:
+        if not first:
+            raise InputError("the data hold no rows; at least one observation is needed")
+        return Sample(_join(first), True)
+    if single:
+        return Sample(_join(first), False, blocks)
+    blocks.close()
+    return Sample(_join(first), False)
+
+
+def _from_array(source: Arrays, single: bool, memory: int, rng: np.random.Generator) -> Sample:
+    one = _bytes(pick(lambda a: a[:1], source.rows))
+    keep = min(PILOT_ROWS, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
+    if keep >= source.count or not single:
+        return Sample(source.sample(keep, rng), keep >= source.count)
+    starts = rng.permutation(np.arange(0, source.count, source.block))
+    first = -(-keep // source.block)
+    rows = _join(list(source.slices(starts[:first])))
+    return Sample(rows, first >= len(starts), starts[first:])
+
+
+def first_rows(rows: Rows, size: int) -> Rows:
+    """The first rows of a sample."""
+    return pick(lambda a: a[:size], rows)
+
+
+def random_rows(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
+    """Some rows of a sample at random, in their order: neighbouring rows may be alike."""
+    if count_rows(rows) <= size:
+        return rows
+    chosen = np.sort(rng.choice(count_rows(rows), size, replace=False))
+    return pick(lambda a: a[chosen], rows)
+
+
+def _bytes(rows: Rows) -> int:
+    return sum(a.nbytes for a in jax.tree.leaves(rows))
+
+
+def _join(blocks: list[Rows]) -> Rows:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)

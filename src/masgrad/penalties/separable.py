@@ -156,7 +156,8 @@ def L2(lam: float) -> ElasticNet:
     Example:
         >>> import numpy as np, masgrad as mg
         >>> X = np.eye(3).repeat(2, axis=0)
-        >>> r = mg.fit(mg.Linear(), (X, X @ [1.0, 2.0, 3.0]), penalty=mg.L2(1 / 3))
+        >>> y = np.array([0.9, 1.1, 1.9, 2.1, 2.9, 3.1])
+        >>> r = mg.fit(mg.Linear(), (X, y), penalty=mg.L2(1 / 3))
         >>> r.penalized_params.round(6), r.params.round(6)
         (array([0.5, 1. , 1.5]), array([1., 2., 3.]))
     """

@@ -1,0 +1,153 @@
+"""`fit`, `glm` and `penalty_path`: estimates with intervals, without a step size to choose."""
+
+from typing import Any
+
+from masgrad.checks import check_count
+from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting.assemble import Task
+from masgrad.fitting.fit import fit_source
+from masgrad.fitting.options import KEYWORDS, options_of, takes_keywords
+from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
+from masgrad.fitting.penalised.path import POINTS, PenaltyPath
+from masgrad.fitting.results.result import Result
+from masgrad.fitting.sources import as_source
+from masgrad.models.glm import GLM
+from masgrad.models.model import Model, check_model
+from masgrad.penalties.penalty import Penalty
+from masgrad.precision import float64
+
+POSITIONAL = ("passes", "penalty", "weights")
+OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)
+PATH_KEYWORDS = (
+    *("offset", "exposure", "formula", "memory", "block_size", "threads", "seed", "progress"),
+)
+
+
+@takes_keywords(*OTHERS, documented=POSITIONAL)
+@float64
+def fit(
+    model: Model,
+    data: Any,
+    passes: int | str = "auto",
+    penalty: Penalty | None = None,
+    weights: Any = None,
+    **keywords: Any,
+) -> Result:
+    """Minimise the mean loss over the data, with confidence intervals for theta*.
+
+    Args:
+        model: the loss: `Linear()`, `Logistic()`, `Poisson()`, `CustomLoss(fn, dim)`, ...
+        data: (X, y) as arrays, memory maps or a data frame and a column; for other losses an array
+            or a pytree; an iterator of such blocks, which is read once; a `Stream`; with a formula
+            a data frame, or Parquet and CSV files (a path, a glob, or a list of them).
+        keywords:
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(2000, 2))
+        >>> r = mg.fit(mg.Poisson(), (X, rng.poisson(np.exp(X @ [0.2, 0.4]))))
+        >>> r.params.round(1), r.conf_int().round(2)
+        (array([0.2, 0.4]), array([[0.16, 0.25],
+               [0.38, 0.46]]))
+    """
+    given = {"passes": passes, "penalty": penalty, "weights": weights}
+    task = _task("fit", model, data, given | keywords)
+    fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
+    return Result.of(fitted)
+
+
+@takes_keywords(*PATH_KEYWORDS)
+@float64
+def penalty_path(
+    model: Model,
+    data: Any,
+    penalty: Penalty,
+    weights: Any = None,
+    *,
+    count: int = POINTS,
+    **keywords: Any,
+) -> PenaltyPath:
+    """Penalised estimates from the largest lam, at which all are 0, down to the penalty's own.
+
+    Args:
+        model: the loss.
+        data: as in `fit`, except iterators.
+        penalty: with a number, where the path ends; with "cv", "bic" or "aic" it ends once the
+            criterion has risen for a while, and `lam` is the one chosen.
+        weights: as in `fit`.
+        count: number of points, a constant factor apart.
+        keywords:
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(500, 5))
+        >>> y = X @ [2.0, 1.0, 0.0, 0.0, 0.0] + rng.normal(size=500)
+        >>> path = mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.2), count=4)
+        >>> path.lams.round(2), path.df
+        (array([2.03, 0.94, 0.43, 0.2 ]), array([0, 2, 2, 2]))
+    """
+    if penalty is None:
+        raise InputTypeError("penalty=None; a penalty is needed, such as mg.L1('cv')")
+    known = ("penalty", "weights", *PATH_KEYWORDS)
+    given = {"penalty": penalty, "weights": weights}
+    task = _task("penalty_path", model, data, given | keywords, known)
+    return penalty_path_of(task, check_count("count", count, 2))
+
+
+def _task(
+    function: str,
+    model: Any,
+    data: Any,
+    given: dict[str, Any],
+    known: tuple[str, ...] = tuple(KEYWORDS),
+) -> Task:
+    """What a call asks for, checked."""
+    check_model(model)
+    options = options_of(function, given, known)
+    family = model.family if isinstance(model, GLM) else None
+    if options.exposure is not None and family is not None and family.link != "log":
+        raise InputError(
+            f"exposure is for the log link, and this is the {family.link} link; give offset="
+        )
+    formula, memory, block = options.formula, options.memory, options.block_size
+    source, terms = as_source(model, data, formula, memory, block, **options.roles)
+    return Task(model, source, terms, options)
+
+
+@float64
+def glm(
+    formula: str, data: Any, family: Any = "gaussian", link: str | None = None, **keywords: Any
+) -> Result:
+    """A generalised linear model of a table, by formula.
+
+    Args:
+        formula: such as "y ~ a + C(g) + log(b) + a:b"; an intercept is there unless removed by
+            "- 1". Columns of text are categories.
+        data: a table (pandas, polars, pyarrow), or Parquet and CSV files: a path, a glob, a
+            directory or a list.
+        family: "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "tweedie(1.5)" or
+            "negative_binomial(1.0)"; or a model such as `Tweedie(1.5)`.
+        link: "probit", "cloglog", ...; by default the canonical one (log for the last two).
+        keywords: those of `fit`; weights, offset and exposure may be names of columns.
+
+    Example:
+        >>> import numpy as np, pandas as pd, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"a": rng.normal(size=500), "b": rng.normal(size=500)})
+        >>> table["y"] = 1 + 2 * table.a + rng.normal(size=500)
+        >>> mg.glm("y ~ a + b", table).params.round(1).to_dict()
+        {'Intercept': 1.0, 'a': 2.0, 'b': -0.0}
+    """
+    if not isinstance(formula, str):
+        raise InputTypeError(f"formula={formula!r:.60}; a text such as 'y ~ a + b' is needed")
+    return fit(_model(family, link), data, formula=formula, **keywords)
+
+
+def _model(family: Any, link: str | None) -> GLM:
+    if isinstance(family, GLM):
+        return family if link is None else GLM(family.family, link)
+    if callable(family):
+        raise InputTypeError(f"family={family!r:.60}; a name is needed, or mg.Tweedie(1.5)")
+    return GLM(family, link)

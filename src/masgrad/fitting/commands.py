@@ -1,0 +1,206 @@
+"""`masgrad fit`, `show` and `predict` behind the command line.
+
+Predictions are written block by block; files are complete or not there at all.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from masgrad.errors import InputError, MasgradWarning
+from masgrad.examples import RANDHIE, RANDHIE_FORMULA
+from masgrad.fitting.api import glm
+from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.results.prediction import predicted_blocks
+from masgrad.fitting.results.result import Result, load
+from masgrad.fitting.results.storage import replaced
+from masgrad.fitting.results.views.markup import page
+from masgrad.fitting.results.views.summary import number
+from masgrad.fitting.status import Status
+from masgrad.penalties.penalty import Penalty
+from masgrad.penalties.separable import L1, L2, ElasticNet
+from masgrad.precision import float64
+from masgrad.progress import Progress
+
+ROW_GROUP = 1 << 16
+"""Rows that are written at a time: a row group of a Parquet file."""
+
+SUFFIXES = (".csv", ".parquet", ".pq")
+
+
+def fit_files(
+    data: list[str],
+    formula: str | None,
+    *,
+    save: Path | None = None,
+    level: float = 0.95,
+    quiet: bool = False,
+    l1: str | None = None,
+    l2: float | None = None,
+    **keywords: Any,
+) -> bool:
+    """Fit, print the summary, and save it if asked; without data, fit the bundled example.
+
+    Returns whether the fit came to its end, rather than being stopped by Ctrl-C.
+    """
+    if save is not None and not save.parent.is_dir():  # before the work, not after it
+        raise FileNotFoundError(f"{save}: there is no folder {save.parent}")
+    if not data:
+        _tell("No data given: doctor's visits in the RAND Health Insurance Experiment.", quiet)
+        data, formula = [str(RANDHIE)], formula or RANDHIE_FORMULA
+        keywords = {"family": "poisson"} | keywords
+    with _plain_warnings():
+        keywords |= {"progress": False if quiet else None, "penalty": _penalty(l1, l2)}
+        result = glm(formula or "", list(data), **keywords)
+    _print(result, level)
+    if save is not None:
+        result.save(save)
+        _tell(f"saved: {save}", quiet)
+    return result.status is not Status.INTERRUPTED
+
+
+def _print(result: Result, level: float) -> None:
+    print(result.summary(1 - level))
+    if result.penalized is not None:
+        print(_shrunk(result))
+
+
+def _penalty(l1: str | None, l2: float | None) -> Penalty | None:
+    """That of --l1 and --l2; both together are an elastic net."""
+    if l1 is None:
+        return None if l2 is None else L2(l2)
+    try:
+        lam: float | str = float(l1)
+    except ValueError:
+        lam = l1
+    if l2 is None:
+        return L1(lam)
+    if isinstance(lam, str):
+        raise InputError(f"--l2 goes with a number for --l1, not {l1!r}")
+    if not (lam >= 0 and l2 >= 0):
+        raise InputError(f"--l1 {lam:g} --l2 {l2:g}: numbers >= 0 are needed")
+    return ElasticNet(lam + l2, lam / (lam + l2) if lam + l2 else 1.0)
+
+
+def _shrunk(result: Result) -> str:
+    """The penalised coefficients that are not 0, a line each."""
+    kept = [(n, w) for n, w in zip(result.labels, result.penalized, strict=True) if w != 0]  # type: ignore
+    width = max((len(n) for n, _ in kept), default=0)
+    lines = [f"  {name:<{width}}  {number(w):>11}" for name, w in kept]
+    others = " (the others are 0)" if len(kept) < len(result.labels) else ""
+    return "\n".join([f"With the penalty{others}:", *lines])
+
+
+def show_result(path: Path, level: float, html: Path | None, plot: Path | None) -> None:
+    """Print a saved result; write it as a page or a picture if asked."""
+    result = load(path)
+    _print(result, level)
+    if html is not None:
+        with replaced(html) as file:
+            file.write(page(f"{path.name}: {result.kind}", result.to_html(1 - level)).encode())
+        _tell(f"saved: {html}")
+    if plot is not None:
+        result.plot(plot, 1 - level)
+        _tell(f"saved: {plot}")
+
+
+def predict_files(
+    path: Path,
+    data: list[str],
+    out: Path | None,
+    *,
+    interval: float | None,
+    which: str,
+    quiet: bool,
+) -> None:
+    """Write the predictions of a saved result for every row of some files."""
+    progress = False if quiet else None
+    with _plain_warnings():
+        count = write_predictions(load(path), list(data), out, interval, which, progress=progress)
+    if out is not None:
+        _tell(f"saved: {out} ({count:,} rows)", quiet)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings as one line each on stderr, without the place in our code."""
+
+    def show(message, category, *_) -> None:
+        print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", MasgradWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _tell(message: str, quiet: bool = False) -> None:
+    """Messages go to stderr, so that standard output is the table or the predictions alone."""
+    if not quiet:
+        print(message, file=sys.stderr)
+
+
+@float64
+def write_predictions(
+    result: Fitted,
+    data: Any,
+    out: Path | None,
+    interval: float | None = None,
+    which: str = "mean",
+    *,
+    progress: bool | None = None,
+) -> int:
+    """Write the predictions for these rows, in their order, and return their number.
+
+    `out` is a .csv or .parquet file; None is standard output, as CSV.
+    """
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{out}: a file that ends in {', '.join(SUFFIXES)} is needed")
+    with Progress(None, progress, "rows") as bar:
+        tables = _tables(predicted_blocks(result, data, interval, which), bar)
+        if out is None:
+            return _write(tables, sys.stdout.buffer, csv_out=True)
+        with replaced(out) as file:
+            return _write(tables, file, csv_out=out.suffix.lower() == ".csv")
+
+
+def _tables(blocks: Iterator[dict[str, np.ndarray]], bar: Progress) -> Iterator[pa.Table]:
+    """Blocks joined to groups of rows."""
+    held, rows, done = [], 0, 0
+    for block in blocks:
+        held.append(pa.table(block))
+        rows += len(held[-1])
+        done += len(held[-1])
+        bar.update(done)
+        if rows >= ROW_GROUP:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _write(tables: Iterator[pa.Table], file: IO[bytes], csv_out: bool) -> int:
+    first, count = next(tables), 0
+    if csv_out:
+        file.write((",".join(first.column_names) + "\n").encode())
+        options = csv.WriteOptions(include_header=False)
+        writer = csv.CSVWriter(file, first.schema, write_options=options)
+    else:
+        writer = parquet.ParquetWriter(file, first.schema)
+    with writer:
+        for table in _from(first, tables):
+            writer.write_table(table)
+            count += len(table)
+    return count
+
+
+def _from(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from rest

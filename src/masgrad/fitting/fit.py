@@ -1,0 +1,175 @@
+"""A fit without a penalty: sample, coordinates, start, estimate, record.
+
+source -> Sample -> Objective -> Start -> Estimate -> Fitted
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.cores import own_cores
+from masgrad.data.arrays import count_rows
+from masgrad.data.source import Source
+from masgrad.errors import IdentificationError, InputError
+from masgrad.fitting.assemble import Task, assemble
+from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.identification.checks import explain
+from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex
+from masgrad.fitting.objective.monitor import Monitor
+from masgrad.fitting.objective.objective import BadBlock, Objective, response_range
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.schedule import estimate
+from masgrad.fitting.optimise.start import (
+    WARM_UP_ROWS,
+    check_minimum,
+    coordinates_of,
+    find_start,
+)
+from masgrad.fitting.sources import Sample, first_rows, take_sample
+from masgrad.fitting.uncertainty.covariance import check_kind, needs_information
+from masgrad.models.glm import GLM
+from masgrad.models.model import Model
+from masgrad.progress import Progress
+
+NO_MINIMUM = (
+    "the reads ended where the mean loss has no minimum, so there is no estimate to give an "
+    "interval for; try other starts, or a smaller model"
+)
+
+
+def fit_source(
+    task: Task, coordinates: Coordinates | None = None, prior: LocalModel | None = None
+) -> Fitted:
+    """Fit a model to a source of rows, after earlier ones if their local model is the prior."""
+    check_task(task)
+    bar = Progress(_two_reads(task.source), task.options.progress, "rows")
+    with reading(task, bar, NO_MINIMUM) as (reader, sample, rng):
+        start = task.options.start
+        coordinates = coordinates or coordinates_of(task.model, sample.rows, start)
+        objective = objective_of(task, coordinates, prior)
+        sample = sample_for(objective, sample)
+        done = find_estimate(task, objective, reader, sample, rng)
+        return assemble(task, objective, reader, sample, done)
+
+
+def check_task(task: Task) -> None:
+    """Refuse options that this model or this source cannot serve."""
+    options, again = task.options, task.source.rereadable
+    check_kind(options.cov_type, task.model, again)
+    if not again and (options.passes not in (1, "auto") or options.method == "chains"):
+        what = "chains" if options.method == "chains" else f"passes={options.passes!r}"
+        raise InputError(
+            f"an iterator can be read once, and {what} needs more; give mg.Stream(function) with a "
+            "function that starts it anew"
+        )
+    if options.method == "chains" and options.cov_type not in ("robust", "HC0"):
+        raise InputError("chains have a covariance of their own; leave cov_type as it is")
+
+
+def objective_of(
+    task: Task, coordinates: Coordinates, prior: LocalModel | None = None
+) -> Objective:
+    """The mean loss in these coordinates."""
+    information = needs_information(task.options.cov_type, task.model)
+    return Objective(task.model, coordinates, prior=prior, with_information=information)
+
+
+@contextmanager
+def reading(
+    task: Task, bar: Progress, not_convex: str
+) -> Iterator[tuple[Reader, Sample, np.random.Generator]]:
+    """A reader, a sample, and the generator that drew it; errors name the values behind them."""
+    rng = np.random.default_rng([task.options.seed, 0])
+    with own_cores(), bar:
+        monitor = Monitor(bar)
+        sample = take_sample(task.source, is_single(task), task.options.memory // 8, rng)
+        reader = Reader(task.source, task.options.threads, monitor)
+        reader.see_sample(sample, linear=isinstance(task.model, GLM))
+        try:
+            yield reader, sample, rng
+        except BadBlock as bad:
+            raise explain(task.model, task.source, sample, bad.rows, monitor.rows) from None
+        except NotConvex as error:
+            raise InputError(f"{error}: {not_convex}") from None
+
+
+def sample_for(objective: Objective, sample: Sample) -> Sample:
+    """The sample, with whether it represents every column of the design."""
+    return replace(sample, has_rare_columns=not objective.columns_well_represented(sample.rows))
+
+
+def is_single(task: Task) -> bool:
+    """Whether all rows but the sample are read once."""
+    return task.options.passes == 1 or not task.source.rereadable
+
+
+def find_estimate(
+    task: Task,
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    rng: np.random.Generator,
+) -> Estimate:
+    """The optimum of the objective over all rows."""
+    options = task.options
+    _check_count(objective, reader.source, sample)
+    check_sample(task.model, sample)
+    small = is_single(task) or sample.complete
+    rows = sample.rows if small else first_rows(sample.rows, WARM_UP_ROWS)
+    start = find_start(objective, rows, options.start, options.starts, rng)
+    done = estimate(objective, reader, sample, start.local_model, options)
+    check_minimum(objective, start, done.local_model)
+    _check_weight(objective, done.local_model)
+    if objective.prior is None:
+        check_responses(task.model, reader.monitor.response_range)
+    return replace(done, notes=start.notes)
+
+
+def check_sample(model: Model, sample: Sample) -> None:
+    """Responses of a complete sample: admitted by the family, and with something to estimate."""
+    if sample.complete and isinstance(model, GLM):
+        low, high = response_range(sample.rows)
+        if not (low >= model.family.lowest and high <= model.family.highest):
+            raise BadBlock(sample.rows)
+        check_responses(model, (low, high))
+
+
+def check_responses(model: Model, seen: tuple[float, float]) -> None:
+    """Refuse responses that leave the family nothing to estimate; `seen` is their range."""
+    if not isinstance(model, GLM):
+        return
+    (low, high), family = seen, model.family
+    if family.name == "bernoulli" and low == high:
+        raise InputError(f"every response is {low:g}: with a single class there is nothing to fit")
+    if family.lowest == 0 and high == 0:
+        raise InputError("every response is 0: the rates have no estimate but 0")
+
+
+def _check_count(objective: Objective, source: Source, sample: Sample) -> None:
+    """Refuse as many parameters as rows, unless there is a penalty."""
+    p = objective.model.dim(sample.rows)
+    known = count_rows(sample.rows) if sample.complete else source.count
+    earlier = 0 if objective.prior is None else objective.prior.rows
+    if known is not None and known + earlier <= p and objective.ridge.matrix is None:
+        raise IdentificationError(
+            f"{known + earlier} rows cannot estimate {p} parameters with intervals; more rows than "
+            "parameters are needed"
+        )
+
+
+def _check_weight(objective: Objective, local: LocalModel) -> None:
+    """Refuse weights that sum to no more than the number of parameters."""
+    if local.count <= len(local.point) < local.rows and objective.ridge.matrix is None:
+        raise IdentificationError(
+            f"weights sum to {local.count:g}, and there are {len(local.point)} parameters: weights "
+            "are frequencies, the number of rows that each row stands for; multiply them"
+        )
+
+
+def _two_reads(source: Source) -> int | None:
+    """Rows of two reads, for the bar."""
+    return None if source.count is None else 2 * source.count

@@ -1,0 +1,99 @@
+"""What a fit returns, as a record: the estimate, its covariance, and how it was reached.
+
+The record holds no data, but the local quadratic model of all rows, p^2 numbers, so that new rows
+can be added to it later. `results.result.Result` is this record with its methods.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from masgrad.data.formula.terms import Terms
+from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.status import Status
+from masgrad.fitting.uncertainty.diagnostics import Diagnostics
+from masgrad.models.model import Model
+
+if TYPE_CHECKING:  # for the annotation alone
+    from masgrad.fitting.penalised.path import PenaltyPath
+
+POPULATION = "theta*"
+PENALISED_OPTIMUM = "the penalised optimum"
+NO_TARGET = "none"
+
+
+@dataclass(frozen=True)
+class FitInfo:
+    """How the estimate was reached.
+
+    Args:
+        reads: number of reads of the rows.
+        rows_per_second: rows read in all, for each second of the fit.
+        correction: length of the last correction, in standard errors of the worst contrast.
+        remainder: predicted distance from the optimum of these rows, in standard errors, root mean
+            square over contrasts; about two standard deviations of the prediction.
+        condition: condition number of H with its diagonal scaled to 1.
+        drift: standard deviations by which gradients drift more than rows in random order would.
+        path: stages of the fit, each with its distance from the estimate in standard errors.
+    """
+
+    reads: int
+    rows_per_second: float
+    correction: float
+    remainder: float
+    condition: float
+    drift: float = 0.0
+    path: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Fitted:
+    """An estimate of theta*.
+
+    Args:
+        model: the loss; None if a loss of the user's own was not given to `load`.
+        theta: the estimate, (p,); NaN for an empty column.
+        cov: its covariance, (p, p), with null directions held fixed.
+        nobs: number of rows of positive weight.
+        names: of the parameters, or ().
+        cov_type: how the covariance was estimated.
+        fit_info: how the estimate was reached.
+        coordinates: in which the fit was made.
+        local_model: of all rows at the estimate, in those coordinates.
+        null_directions: directions of theta that are not identified, (p, k).
+        not_identified: mask of the parameters that move along them, (p,).
+        status: how the fit ended.
+        terms: of the formula, if there was one.
+        df: degrees of freedom, if the covariance came from chains.
+        kind: the model in words.
+        target: what intervals are about.
+        notes: for the reader of a summary.
+        diagnostics: what may be wrong, in one sentence each.
+        penalized: the estimate with the penalty, (p,), if there was one.
+        path: of penalised estimates, if lam was chosen on one.
+        has_offset: whether rows had offsets.
+    """
+
+    model: Model | None
+    theta: np.ndarray
+    cov: np.ndarray
+    nobs: int
+    names: tuple[str, ...]
+    cov_type: str
+    fit_info: FitInfo
+    coordinates: Coordinates
+    local_model: LocalModel
+    null_directions: np.ndarray
+    not_identified: np.ndarray
+    status: Status = Status.CONVERGED
+    terms: Terms | None = None
+    df: int | None = None
+    kind: str = ""
+    target: str = POPULATION
+    notes: tuple[str, ...] = ()
+    diagnostics: Diagnostics = field(default=Diagnostics())
+    penalized: np.ndarray | None = None
+    path: "PenaltyPath | None" = None
+    has_offset: bool = False

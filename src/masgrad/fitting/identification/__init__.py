@@ -1,0 +1,1 @@
+"""What the data determine: rank, separation, and checks of rows and of Hessians."""

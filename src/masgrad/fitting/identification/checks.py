@@ -1,0 +1,183 @@
+"""Checks of rows, responses and Hessians, made once sums have shown that something is wrong.
+
+Losses with kinks: automatic differentiation of a pinball, hinge or ReLU loss differentiates each
+smooth piece and misses what happens as rows cross from one to another (the Hessian of a pinball
+loss is 0 to it). So H is compared with differences of the mean gradient one standard error of the
+pilot rows either way,
+
+    [b(phi + s) - b(phi - s)] / 2   against   H s,    s along the axes of the covariance,
+
+and an estimate whose bread would be wrong is refused.
+"""
+
+import numpy as np
+
+from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.regression import offset_of
+from masgrad.data.source import Source
+from masgrad.errors import InputError
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.sources import Sample
+from masgrad.models.family import Family
+from masgrad.models.glm import GLM
+from masgrad.models.model import Model
+from masgrad.types import Rows
+
+LARGEST_RESPONSE = 1e70
+"""A response up to this cannot overflow: its fourth power is finite."""
+
+GROUPS = 8
+"""Groups of pilot rows whose spread gives the sampling error of a disagreement."""
+
+ALLOWED_DISAGREEMENT = 0.05
+"""Share of a standard error by which H and differences may disagree, besides sampling error."""
+
+
+def explain(model: Model, source: Source, sample: Sample, bad: Rows, read: int) -> InputError:
+    """The error for a block that failed: which value, which column, which row.
+
+    Args:
+        model: the loss.
+        source: the rows, which are read again from the start if they can be.
+        sample: the pilot rows.
+        bad: the block that failed.
+        read: rows read before it, besides the pilot rows, of a source that is read once.
+    """
+    if not source.rereadable:
+        begin = read + count_rows(sample.rows)
+        found = _first_wrong(model, source, sample.rows, 0)
+        return found or _first_wrong(model, source, bad, begin) or _overflow(model, source, bad)
+    row = 0
+    for block in source.blocks():
+        found = _first_wrong(model, source, block, row)
+        if found is not None:
+            return found
+        row += count_rows(block)
+    return _overflow(model, source, bad)
+
+
+def _first_wrong(model: Model, source: Source, rows: Rows, begin: int) -> InputError | None:
+    """The error for the first value that is not finite or not admitted, if there is one."""
+    if not isinstance(model, GLM):
+        return None
+    X, y = rows[0], rows[1]
+    wrong = ~np.isfinite(X)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        name = _name(source, column)
+        made = "(" in name  # a transform may have no value there
+        advice = f"look at what {name} is made of there, or " if made else ""
+        return InputError(
+            f"column {name} holds {X[row, column]} at {source.place(begin + row)}; {advice}"
+            "drop or impute missing rows first"
+        )
+    wrong = ~np.isfinite(y)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        return InputError(
+            f"the response holds {y[row]} at {source.place(begin + row)}; drop or impute "
+            "missing rows first"
+        )
+    try:
+        model.family.check(y, lambda row: source.place(begin + row))
+    except InputError as error:
+        return error
+    return None
+
+
+def optimum_on_border(objective: Objective) -> InputError:
+    """The error for an optimum that would lie on the border of the link's domain."""
+    assert objective.family is not None
+    return _on_border(objective.family)
+
+
+def _on_border(family: Family) -> InputError:
+    return InputError(
+        f"some row has no mean on the way to the optimum: the {family.link} link of the "
+        f"{family.shown} family needs {domain_in_words(family)}, and the optimum may lie on that "
+        "border (a cell without events?); use another link, or join categories"
+    )
+
+
+def domain_in_words(family: Family) -> str:
+    """The domain of the link, as conditions on x'theta."""
+    low, high = family.domain
+    ends = ((">", low), ("<", high))
+    return " and ".join(f"x'theta {sign} {end:g}" for sign, end in ends if np.isfinite(end))
+
+
+def _name(source: Source, column: int) -> str:
+    return repr(source.names[column]) if source.names else f"{column} of X"
+
+
+def _overflow(model: Model, source: Source, rows: Rows) -> InputError:
+    if isinstance(model, GLM) and np.isfinite(model.family.domain).any():
+        return _on_border(model.family)
+    said = _largest(source, rows) if isinstance(model, GLM) else ""
+    return InputError(
+        f"the gradient's moments are not finite, though every value is{said}; rescale the data, or "
+        "start nearer to the optimum"
+    )
+
+
+def _largest(source: Source, rows: Rows) -> str:
+    """Which column, offset or response is largest, in words."""
+    X, y, offset = np.abs(rows[0]).max(0), float(np.abs(rows[1]).max()), offset_of(rows)
+    column, known = int(np.argmax(X)), 0.0 if offset is None else float(np.abs(offset).max())
+    if y > max(LARGEST_RESPONSE, known, X[column]):
+        return f"; the response reaches {y:.3g}"
+    if known > X[column]:
+        return f"; the offset reaches {known:.3g}"
+    return f"; column {_name(source, column)} reaches {X[column]:.3g}"
+
+
+def check_curvature(local: LocalModel) -> None:
+    """Refuse a Hessian of zeros if gradients are not 0: no step could be chosen."""
+    size = np.sqrt(np.abs(np.diag(local.meat)) * local.count)
+    if (np.abs(local.hessian) <= 1e-14 * np.outer(size, size) / local.count).all():
+        raise InputError(
+            "the Hessian of the loss by automatic differentiation vanishes everywhere, though its "
+            "gradient does not: the loss is linear, or has kinks that autodiff does not see; "
+            "smooth it (softplus for relu, Huber, a smoothed pinball)"
+        )
+
+
+def check_kinks(objective: Objective, local: LocalModel, sample: Sample) -> None:
+    """Refuse a Hessian that differences of the gradient contradict."""
+    values, Q = np.linalg.eigh(local.sandwich())
+    scale = np.sqrt(local.count / count_rows(sample.rows))
+    for value, axis in zip(values, Q.T, strict=True):
+        if value <= 1e-12 * values[-1]:
+            continue
+        step = scale * np.sqrt(value) * axis
+        share, error = _disagreement(objective, local, step, sample)
+        if share > ALLOWED_DISAGREEMENT + 4 * error:
+            raise kinked(
+                f"differs by {share:.0%} from differences of the gradient one standard error apart"
+            )
+
+
+def _disagreement(
+    objective: Objective, local: LocalModel, step: np.ndarray, sample: Sample
+) -> tuple[float, float]:
+    """What H misses of a step, as a share of the step, and its sampling error."""
+    size = max(1, -(-count_rows(sample.rows) // GROUPS))
+    missed = []
+    for rows in blocks(sample.rows, size):
+        ahead = objective.missed_gradient(local.point, step, rows)
+        behind = objective.missed_gradient(local.point, -step, rows)
+        missed.append(local.solve((ahead - behind) / 2 * local.count / count_rows(rows)))
+    mean = np.mean(missed, 0)
+    whole = local.wald_norm(step)
+    spread = sum(local.wald_norm(m - mean) ** 2 for m in missed)
+    many = len(missed)
+    error = np.sqrt(spread / many / max(many - 1, 1)) / whole if many > 1 else np.inf
+    return local.wald_norm(mean) / whole, float(error)
+
+
+def kinked(what: str) -> InputError:
+    return InputError(
+        f"the loss has kinks: its Hessian by automatic differentiation {what}, and intervals "
+        "from it would be wrong; smooth the loss (softplus for relu, Huber, a smoothed pinball)"
+    )

@@ -1,0 +1,1 @@
+"""The objective function over rows: coordinates, sums over blocks, reads of the data."""

@@ -1,0 +1,229 @@
+"""The objective function: the mean loss of a model in the coordinates phi.
+
+Sums over a block of rows are computed in the user's units and transformed to phi, or the rows are
+transformed first if sums over raw rows would cancel (`Coordinates`). An objective is frozen: it
+knows the loss and the coordinates, and nothing of where rows come from (`Reader`) or of what a fit
+has found so far.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.regression import total_weight, weight_of, with_design
+from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
+from masgrad.models.family import Family
+from masgrad.models.glm import GLM, information_sum, linear_sums
+from masgrad.models.model import Model, RowSums
+from masgrad.types import Rows
+
+MANY_ROWS = 50
+"""Effective number of rows that must carry a column for a sample to represent it."""
+
+
+class BadBlock(Exception):
+    """A block whose sums are not finite, or whose responses the family does not admit."""
+
+    def __init__(self, rows: Rows):
+        self.rows = rows
+
+
+class Parts(NamedTuple):
+    """Which sums are computed besides the gradient: H, M, and the constants of the likelihood."""
+
+    hessian: bool = True
+    meat: bool = True
+    constants: bool = False
+
+
+H_AND_M = Parts()
+NO_RIDGE = Ridge()
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The mean loss as a function of phi.
+
+    Args:
+        model: the loss of one row.
+        coordinates: theta = J phi.
+        ridge: a quadratic penalty.
+        prior: the local model of rows that an earlier fit has read.
+        with_information: whether the expected H is summed besides the observed one.
+    """
+
+    model: Model
+    coordinates: Coordinates
+    ridge: Ridge = NO_RIDGE
+    prior: LocalModel | None = None
+    with_information: bool = False
+
+    @cached_property
+    def family(self) -> Family | None:
+        """The family of a linear predictor; None for other losses."""
+        return self.model.family if isinstance(self.model, GLM) else None
+
+    @property
+    def linear(self) -> bool:
+        """Whether the loss is one of a linear predictor."""
+        return self.family is not None
+
+    @property
+    def dispersed(self) -> bool:
+        """Whether the family has a dispersion to estimate."""
+        return self.family is not None and self.family.dispersed
+
+    @property
+    def separable(self) -> bool:
+        """Whether the loss can fall for ever along a direction."""
+        return self.family is not None and self.family.separable
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some values of the linear predictor have no mean."""
+        return self.family is not None and bool(np.isfinite(self.family.domain).any())
+
+    def scoring(self) -> "Objective":
+        """The objective with expected curvatures (Fisher scoring); itself if it is convex."""
+        if not isinstance(self.model, GLM) or self.model.family.convex:
+            return self
+        return replace(self, model=self.model.scoring())
+
+    # Values at rows in memory.
+
+    def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
+        """The loss of every row, times its weight."""
+        at, a = self._argument(phi), weight_of(rows)
+        parts = [self.model.row_losses(at, self._transformed(block)) for block in blocks(rows)]
+        loss = np.concatenate(parts) + self.ridge.value(phi)
+        return loss if a is None else a * loss
+
+    def missed_gradient(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sum over rows of g(phi + step) - g(phi) - H step."""
+        total = np.zeros_like(phi)
+        for block in blocks(rows):
+            total += self.model.missed_gradient(
+                self._argument(phi), self._argument(step), self._transformed(block)
+            )
+        return total if self.coordinates.transforms_rows else total @ self.coordinates.matrix
+
+    def features(self, rows: Rows) -> np.ndarray:
+        """The design matrix in phi: x'theta is features'phi."""
+        X = rows[0]
+        return (
+            self.coordinates.design(X)
+            if self.coordinates.transforms_rows
+            else X @ self.coordinates.matrix
+        )
+
+    def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
+        """Linear predictors without their offsets; no features are formed."""
+        return self._transformed(rows)[0] @ self._argument(phi)
+
+    def constants(self, rows: Rows) -> np.ndarray:
+        """Terms of the deviance and of the likelihood that depend on y alone."""
+        if self.family is None:
+            return np.zeros(2)
+        y, a = rows[1], weight_of(rows)
+        with np.errstate(all="ignore"):
+            parts = self.family.saturated(y), self.family.base(y)
+        return np.array([part.sum() if a is None else a @ part for part in parts])
+
+    def columns_well_represented(self, rows: Rows) -> bool:
+        """Whether many of these rows, rather than a few, carry each column."""
+        if self.family is None:
+            return True
+        squares = np.square(self.features(rows))
+        carried = squares.sum(0) ** 2 / np.maximum(np.square(squares).sum(0), 1e-300)
+        return bool(carried.min() >= min(MANY_ROWS, 0.1 * len(squares)))
+
+    # Sums over rows.
+
+    def local_model(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> LocalModel:
+        """The local model of rows in memory."""
+        at, total = self._argument(phi), None
+        for block in blocks(rows):
+            sums = self.raw_sums(at, block, parts)
+            total = sums if total is None else add(total, sums)
+        assert total is not None
+        return self.from_raw_sums(phi, total, total_weight(rows), count_rows(rows))
+
+    def block_sums(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> RowSums:
+        """Sums over one block, in phi."""
+        sums = self._in_phi(self.raw_sums(self._argument(phi), rows, parts))
+        return self.ridge.add(sums, phi, total_weight(rows))
+
+    def block_summer(self, phi: np.ndarray, parts: Parts):
+        """A function that sums over blocks at phi: what a read calls, block after block."""
+        at = self._argument(phi)
+        return lambda rows: self.raw_sums(at, rows, parts)
+
+    def raw_sums(self, at: np.ndarray, rows: Rows, parts: Parts) -> RowSums:
+        """Sums over one block before they are transformed to phi; `at` is theta or phi."""
+        rows_in_phi = self._transformed(rows)
+        hessian, meat = parts[:2]
+        if self.family is not None:
+            sums = linear_sums(self.family, rows_in_phi, at, hessian, meat)
+            if self.with_information and hessian:
+                sums = sums._replace(information=information_sum(self.family, rows_in_phi, at))
+        else:
+            sums = self.model.row_sums(at, rows_in_phi, hessian, meat)
+        self._check(rows, sums)
+        return sums
+
+    def from_raw_sums(self, phi: np.ndarray, sums: RowSums, count: float, rows: int) -> LocalModel:
+        """The local model at phi, from raw sums over rows of total weight `count`."""
+        return LocalModel.of(count, phi, self.ridge.add(self._in_phi(sums), phi, count), rows)
+
+    def gradient_noise(self, total: LocalModel, design_effect: float) -> np.ndarray:
+        """Variance of a sum of raw gradients for each unit of weight."""
+        meat = design_effect * total.meat / total.count
+        if self.coordinates.transforms_rows:
+            return meat
+        back = np.linalg.inv(self.coordinates.matrix)
+        return back.T @ meat @ back
+
+    def _argument(self, phi: np.ndarray) -> np.ndarray:
+        return phi if self.coordinates.transforms_rows else self.coordinates.theta(phi)
+
+    def _transformed(self, rows: Rows) -> Rows:
+        if not self.coordinates.transforms_rows:
+            return rows
+        return with_design(rows, self.coordinates.design(rows[0]))
+
+    def _in_phi(self, sums: RowSums) -> RowSums:
+        return sums if self.coordinates.transforms_rows else self.coordinates.sums(sums)
+
+    def _check(self, rows: Rows, sums: RowSums) -> None:
+        """Raise `BadBlock` if a sum is not finite, at the cost of adding a few numbers."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = sums.gradient.sum() + sums.squares
+            total += sum(m.sum() for m in (sums.hessian, sums.meat) if m is not None) + sums.loss
+        fine = np.isfinite(total)
+        if self.family is not None:
+            low, high = response_range(rows)
+            fine = fine and low >= self.family.lowest and high <= self.family.highest
+        if not fine:
+            raise BadBlock(rows)
+
+
+def response_range(rows: Rows) -> tuple[float, float]:
+    """Smallest and largest response of a regression's rows."""
+    return float(rows[1].min()), float(rows[1].max())
+
+
+def add(a: RowSums, b: RowSums) -> RowSums:
+    """Sums over two blocks at one point, both with the same parts."""
+    return RowSums(
+        a.gradient + b.gradient,
+        plus(a.hessian, b.hessian),
+        plus(a.meat, b.meat),
+        a.squares + b.squares,
+        np.maximum(a.peak, b.peak),
+        a.loss + b.loss,
+        plus(a.information, b.information),
+    )

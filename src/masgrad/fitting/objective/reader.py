@@ -1,0 +1,212 @@
+"""Reads of the data: sums over the rows of a source, block by block.
+
+Blocks of linear predictors are summed by threads, each with single-threaded BLAS: blocks that stay
+in a core's cache beat one product over all rows. Sums of other losses belong to XLA's threads.
+Blocks are added in their order, so that the number of threads changes no digit. Ctrl-C ends a read
+with the sums over the rows read so far.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from masgrad.cores import half, in_order
+from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.regression import total_weight
+from masgrad.data.source import Arrays, Source
+from masgrad.errors import InputError
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.monitor import Monitor
+from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, add, response_range
+from masgrad.fitting.sources import Sample
+from masgrad.models.model import RowSums
+from masgrad.progress import Progress
+from masgrad.types import Rows
+
+ROWS_FOR_THREADS = 50_000
+"""Fewer rows are summed by one thread: starting others would take as long."""
+
+Done = TypeVar("Done")
+
+
+class _Block(NamedTuple):
+    """Sums over one block."""
+
+    rows: int
+    weight: float
+    sums: RowSums
+    constants: np.ndarray | float
+    range: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads of a source.
+
+    Args:
+        source: the rows.
+        threads: threads that sum over arrays.
+        monitor: records what is seen on the way.
+    """
+
+    source: Source
+    threads: int
+    monitor: Monitor
+
+    def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
+        """The local model of all rows at phi."""
+        if isinstance(self.source, Arrays):
+            total = self.read_slices(objective, phi, self.source.starts, parts)
+        else:
+            total = self.read_blocks(objective, phi, self.source.blocks(), self.source.count, parts)
+        self.monitor.complete(total.rows)
+        return total
+
+    def read_sample(
+        self, objective: Objective, phi: np.ndarray, sample: Sample, parts: Parts = H_AND_M
+    ) -> LocalModel:
+        """The local model of all rows at phi, from a sample that is complete."""
+        assert sample.complete
+        return self._sum(objective, phi, blocks(sample.rows), 1, parts)
+
+    def read_slices(
+        self, objective: Objective, phi: np.ndarray, starts: Any, parts: Parts = H_AND_M
+    ) -> LocalModel:
+        """The local model of the blocks of an array that begin at these rows."""
+        source = self.source
+        assert isinstance(source, Arrays)
+        workers = self.workers(objective, len(starts) * source.block)
+        return self._sum(objective, phi, starts, workers, parts, make=source.at)
+
+    def read_blocks(
+        self,
+        objective: Objective,
+        phi: np.ndarray,
+        pieces: Iterable[Rows],
+        expected_rows: int | None,
+        parts: Parts = H_AND_M,
+    ) -> LocalModel:
+        """The local model of these blocks, about `expected_rows` rows in all."""
+        return self._sum(objective, phi, pieces, self.workers(objective, expected_rows), parts)
+
+    def workers(self, objective: Objective, rows: int | None) -> int:
+        """Number of threads that sum over this many rows."""
+        if not objective.linear or (rows is not None and rows < ROWS_FOR_THREADS):
+            return 1
+        return self.threads if isinstance(self.source, Arrays) else half(self.threads)
+
+    def every_row(self, sample: Sample) -> Iterable[Rows] | None:
+        """All rows again, block by block; None if they cannot be read again."""
+        if sample.complete:
+            return blocks(sample.rows)
+        return self.source.blocks() if self.source.rereadable else None
+
+    def each(
+        self, work: Callable[[Any], Done], pieces: Iterable[Any], workers: int = 1
+    ) -> Iterator[Done]:
+        """Results of `work` on each piece, in order; none after an interrupted one."""
+        for done in in_order(work, pieces, workers):
+            yield done
+            if self.monitor.interrupted:
+                return
+
+    def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
+        """Blocks in a random order, until they hold `most` rows; progress is shown."""
+        seen, pieces = 0, self.source.blocks(rng)
+        try:
+            for block in pieces:
+                yield block
+                seen += count_rows(block)
+                self.monitor.tick(count_rows(block))
+                if most is not None and seen >= most:
+                    return
+            self.monitor.complete(seen)
+        finally:
+            pieces.close()
+
+    def restart(self) -> None:
+        """Begin another read: its gradients are taken at another point."""
+        self.monitor.restart()
+
+    def tick(self, rows: int) -> None:
+        """Show progress of a read that sums nothing."""
+        self.monitor.tick(rows)
+
+    def see_sample(self, sample: Sample, linear: bool) -> None:
+        """Take note of the pilot rows: their number, and the range of their responses."""
+        self.monitor.pilot_rows = count_rows(sample.rows)
+        if linear:
+            self.monitor.see_responses(*response_range(sample.rows))
+
+    def anew(self) -> "Reader":
+        """A reader for another estimate of the same fit: rows are counted on."""
+        before = self.monitor
+        monitor = Monitor(before.progress, before.pilot_rows, before.response_range)
+        monitor.rows, monitor.started, monitor.length = before.rows, before.started, before.length
+        return replace(self, monitor=monitor)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C ends the block of code, and is remembered by the monitor."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.monitor.interrupted = True
+
+    @contextmanager
+    def unobserved(self, source: Source | None = None) -> Iterator["Reader"]:
+        """A reader for reads on the side, of these rows or others: only Ctrl-C is remembered."""
+        quiet = Reader(source or self.source, self.threads, Monitor(Progress(None, False)))
+        yield quiet
+        self.monitor.interrupted |= quiet.monitor.interrupted
+
+    @contextmanager
+    def showing(self, progress: Progress) -> Iterator[None]:
+        """Show another bar meanwhile."""
+        before = self.monitor.progress
+        with progress as self.monitor.progress:
+            try:
+                yield
+            finally:
+                self.monitor.progress = before
+
+    def _sum(
+        self,
+        objective: Objective,
+        phi: np.ndarray,
+        pieces: Iterable[Any],
+        workers: int,
+        parts: Parts,
+        *,
+        make: Callable[[Any], Rows] = lambda rows: rows,
+    ) -> LocalModel:
+        """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far."""
+        total, constants, weight, rows = None, np.zeros(2), 0.0, 0
+        sums_over = objective.block_summer(phi, parts)
+
+        def work(piece: Any) -> _Block:
+            block = make(piece)
+            known = objective.constants(block) if parts.constants else 0.0
+            seen = response_range(block) if objective.linear else None
+            return _Block(count_rows(block), total_weight(block), sums_over(block), known, seen)
+
+        with self.interruptible():
+            for block in self.each(work, pieces, workers):
+                total = block.sums if total is None else add(total, block.sums)
+                constants = constants + block.constants
+                weight, rows = weight + block.weight, rows + block.rows
+                self._see(block)
+        if total is None and self.monitor.interrupted:
+            raise KeyboardInterrupt
+        if total is None:
+            raise InputError("the data hold no rows; at least one observation is needed")
+        return replace(objective.from_raw_sums(phi, total, weight, rows), constants=constants)
+
+    def _see(self, block: _Block) -> None:
+        self.monitor.tick(block.rows)
+        self.monitor.see_gradient(block.rows, block.weight, block.sums.gradient)
+        if block.range is not None:
+            self.monitor.see_responses(*block.range)

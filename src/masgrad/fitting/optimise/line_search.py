@@ -1,0 +1,176 @@
+"""The length of a step: shortened before it is made, and after it has gone too far.
+
+A Newton step minimises a quadratic, and the loss is close to one only nearby. `damping` shortens a
+step by the change of the linear predictors. On rows in memory `descend` backtracks until the
+objective falls. Over reads, where each value costs a read, `LineSearch` shortens a step if the loss
+rises again at its end, and `diverges` recognises steps that have no end.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from masgrad.data.arrays import blocks
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.sources import Sample
+from masgrad.types import Rows
+
+NEGLIGIBLE_STEP = 1e-6
+"""Length of a step, in standard errors, that needs no line search."""
+
+RARE_COLUMN_ROWS = 8
+"""Effective number of rows that must carry a rare column for it to shorten steps."""
+
+HALVINGS = 40
+SUFFICIENT_DECREASE = 0.1
+"""Share of the predicted fall that a step must bring (Armijo's rule)."""
+
+
+# Before a step.
+
+
+def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
+    """log(1 + d) / d for a step that changes most linear predictors by up to d > 1, else 1.
+
+    The curvature of a logistic or Poisson loss changes by at most a factor e^d over such a step
+    (generalised self-concordance; Bach 2010). A few outlying predictors may change more; the next
+    read shows what that did.
+    """
+    if not objective.separable:
+        return 1.0
+    moved = [np.abs(objective.features(rows) @ step) for rows in blocks(sample.rows)]
+    d = float(np.quantile(np.concatenate(moved), 0.95))
+    d = max(d, _change_of_rare(objective, step, sample.rows)) if sample.has_rare_columns else d
+    return float(np.log1p(d) / d) if d > 1 else 1.0
+
+
+def _change_of_rare(objective: Objective, step: np.ndarray, rows: Rows) -> float:
+    """Mean change of the predictors of rows that carry a rare but even column, as a dummy is."""
+    U = objective.features(rows)
+    squares = np.square(U)
+    weight = np.maximum(squares.sum(0), np.finfo(float).tiny)
+    even = np.abs(U).max(0) * weight < 1.5 * (squares * np.abs(U)).sum(0)
+    even &= weight**2 > RARE_COLUMN_ROWS * np.square(squares).sum(0)  # not one outlier
+    moved = np.abs(U @ step) @ squares / weight
+    return float(moved[even].max(initial=0.0))
+
+
+# On rows in memory.
+
+
+class Proposal(NamedTuple):
+    """A step to `point`, the fall of the objective that it predicts, and whether it is the last."""
+
+    point: np.ndarray
+    fall: float = 0.0
+    last: bool = False
+
+
+def descend(
+    value: Callable[[np.ndarray], float],
+    propose: Callable[[np.ndarray, int], Proposal],
+    start: np.ndarray,
+    most: int,
+) -> tuple[np.ndarray, float]:
+    """Proposed steps, each shortened until the value falls, to the last or `most` of them.
+
+    Returns:
+        The point, and the fall that the last proposal predicted.
+    """
+    here, height, fall = start, value(start), 0.0
+    for count in range(most):
+        proposal = propose(here, count)
+        fall = proposal.fall
+        if proposal.last:
+            return proposal.point, fall
+        found = backtrack(value, here, height, proposal)
+        if found is None or np.array_equal(found[0], here):
+            break
+        here, height = found
+    return here, fall
+
+
+def backtrack(
+    value: Callable[[np.ndarray], float], here: np.ndarray, height: float, proposal: Proposal
+) -> tuple[np.ndarray, float] | None:
+    """The longest of the step, its half, ... that falls enough, and the value there, or None."""
+    for halving in range(HALVINGS):
+        share = 0.5**halving
+        there = here + share * (proposal.point - here) if halving else proposal.point
+        new = value(there)
+        wanted = SUFFICIENT_DECREASE * share * min(proposal.fall, 1e300)
+        if new <= height - wanted:
+            return there, new
+    return None
+
+
+# Over reads.
+
+
+@dataclass(frozen=True)
+class LineSearch:
+    """A step over which one read was made.
+
+    Args:
+        start: where it began.
+        step: the step.
+        slope: of the loss along the step, at its start.
+        size: its length in standard errors.
+        nullity: number of directions in which H vanished at the start.
+    """
+
+    start: np.ndarray
+    step: np.ndarray
+    slope: float = 0.0
+    size: float = np.inf
+    nullity: int = 0
+
+    @classmethod
+    def along(cls, total: LocalModel, step: np.ndarray) -> "LineSearch":
+        """A step from where a local model was taken."""
+        slope, nullity = float(total.gradient @ step), total.null_directions.shape[1]
+        return cls(total.point, step, slope, total.wald_norm(step), nullity)
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.start + self.step
+
+    def overshot(self, total: LocalModel) -> bool:
+        """Whether the loss rises at the end, steeply or without the curvature to lead back.
+
+        On a plateau the next Newton step would lead back beyond the start, and further each time.
+        """
+        if self.size < NEGLIGIBLE_STEP:
+            return False
+        rise, bend = float(total.gradient @ self.step), float(self.step @ total.hessian @ self.step)
+        lost = total.null_directions.shape[1] > self.nullity
+        return lost or (rise > 0 and (rise > 0.5 * abs(self.slope) or bend < rise))
+
+    def interpolated(self, total: LocalModel) -> "LineSearch":
+        """Shortened to where a linearly changing slope is 0, by a factor of 2 to 20."""
+        rise = float(total.gradient @ self.step)
+        share = min(0.5, self.slope / (self.slope - rise)) if rise > 0 else 0.25
+        return self.shortened(max(0.05, share))
+
+    def shortened(self, share: float) -> "LineSearch":
+        return replace(self, step=self.step * share, slope=self.slope * share)
+
+
+def diverges(steps: Sequence[np.ndarray]) -> bool:
+    """Whether the last three Newton steps have one direction and one length.
+
+    Towards an optimum steps shrink. If responses are separated the loss is an exponential, and each
+    step adds 1 to the linear predictor.
+    """
+    return len(steps) >= 3 and all(
+        _alike(a, b) for a, b in zip(steps[-3:], steps[-2:], strict=False)
+    )
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+    lengths = np.linalg.norm(a), np.linalg.norm(b)
+    same = b @ a > 0.99 * lengths[0] * lengths[1] and 0.7 < lengths[1] / lengths[0] < 1.4
+    return bool(same)

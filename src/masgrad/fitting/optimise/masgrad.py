@@ -1,0 +1,184 @@
+"""MasGrad inside a fit: the warm-up on a first sample, and the first read of many rows.
+
+The warm-up leads from a start to the optimum of the sample. Deterministic MasGrad steps with step
+size 1/gamma at the current point lead to a neighbourhood of it, Newton steps to the optimum itself;
+steps that would raise the risk are halved. Far from an optimum V grows with the residuals, so
+MasGrad's steps are of bounded length and safe where Newton's are not; where the loss is not convex
+they are the only ones.
+
+The first read is mini-batch MasGrad with averaged iterates,
+
+    phi' = phi - eta V^-1 g_batch,     eta = 1/gamma,     average of phi over the read.
+
+V comes from earlier batches, never from the batch it multiplies: V of the same batch would shift
+the equation that is solved. Later iterates weigh more, so that the average forgets the sample it
+started from. The correcting read removes the bias that a constant step leaves.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from masgrad.data.arrays import blocks as in_blocks
+from masgrad.data.arrays import count_rows, pick
+from masgrad.data.regression import total_weight
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex
+from masgrad.fitting.objective.objective import Objective, Parts
+from masgrad.fitting.optimise.line_search import Proposal, descend
+from masgrad.models.canonical import Gaussian
+from masgrad.models.model import RowSums
+from masgrad.types import Rows
+
+PSEUDO_WEIGHT = 0.02
+"""Weight of a pseudo-observation."""
+
+SMALL_DECREMENT = 1e-10
+"""Newton decrement, in squared standard errors of the sample, at which a warm-up ends."""
+
+BATCHES_PER_MEAT = 8
+"""One batch in this many adds to the running V: outer products cost as much as all the rest."""
+
+
+# The adjustment.
+
+
+def adjustment(local: LocalModel) -> tuple[np.ndarray, float]:
+    """V^-1 of the rows' gradients, and gamma, the largest eigenvalue of V^-1 H.
+
+    A direction in which all gradients vanish, such as that of an empty column, is not moved.
+    """
+    b = local.gradient / local.count
+    values, Q = np.linalg.eigh(local.meat / local.count - np.outer(b, b))
+    seen = values > 1e-12 * values[-1]
+    if not seen.any():
+        return np.zeros_like(local.hessian), 1.0
+    half = Q[:, seen] * values[seen] ** -0.25
+    inner = half.T @ (local.hessian / local.count) @ half
+    gamma = np.abs(np.linalg.eigvalsh(inner)).max()
+    return half @ half.T, max(float(gamma), np.finfo(float).tiny)
+
+
+def masgrad_step(local: LocalModel, step_size: float = 1.0) -> np.ndarray:
+    """-V^-1 b / gamma with V and gamma at the current point."""
+    adjust, gamma = adjustment(local)
+    return -step_size / gamma * (adjust @ local.gradient) / local.count
+
+
+# The warm-up.
+
+
+def warm_up(
+    objective: Objective, rows: Rows, phi: np.ndarray, masgrad_steps: int = 8, most: int = 40
+) -> LocalModel:
+    """The local model of these rows at their optimum or near it.
+
+    Paper: deterministic MasGrad - theta' = theta - eta V^-1 b, here to a neighbourhood of the ERM
+
+    Args:
+        objective: the loss and the coordinates.
+        rows: the sample.
+        phi: where to start.
+        masgrad_steps: MasGrad steps before Newton's; more follow where H is not positive definite.
+        most: steps in all.
+    """
+    weight, scored = _pseudo_weights(objective, rows), objective.scoring()
+
+    def risk(at: np.ndarray) -> float:
+        return scored.losses(at, rows).sum() + weight @ np.square(at) / 2
+
+    def propose(at: np.ndarray, count: int) -> Proposal:
+        local = _regularised(scored.local_model(at, rows), weight)
+        if count and decrement(local) < SMALL_DECREMENT:
+            return Proposal(at, last=True)
+        near = count >= masgrad_steps or decrement(local) < len(at)
+        return Proposal(at + (_newton_step(local) if near else masgrad_step(local)))
+
+    return objective.local_model(descend(risk, propose, phi, most)[0], rows)
+
+
+def _regularised(local: LocalModel, weight: np.ndarray) -> LocalModel:
+    """The local model with a weak pseudo-observation of 0 for each parameter.
+
+    It keeps a sample that happens to be separated from running to a plateau, from where no step
+    leads back, and moves others by a few hundredths of their standard error.
+    """
+    H = local.hessian + np.diag(weight)
+    return replace(local, gradient=local.gradient + weight * local.point, hessian=H)
+
+
+def _pseudo_weights(objective: Objective, rows: Rows) -> np.ndarray:
+    """A fraction of the information in the most informative row, for each parameter."""
+    if not (objective.separable or isinstance(objective.family, Gaussian)):
+        return np.zeros(objective.model.dim(rows))
+    largest = np.max(
+        [np.abs(objective.features(block)).max(0) for block in in_blocks(rows)], axis=0
+    )
+    return PSEUDO_WEIGHT * np.maximum(np.square(largest), 1.0)
+
+
+def decrement(local: LocalModel) -> float:
+    """G'H^-1 G: the squared distance to the optimum, in standard errors of the true model."""
+    try:
+        return float(-local.gradient @ local.newton())
+    except NotConvex:
+        return np.inf
+
+
+def _newton_step(local: LocalModel) -> np.ndarray:
+    try:
+        return local.newton()
+    except NotConvex:
+        return masgrad_step(local)
+
+
+# The first read.
+
+
+def averaged_masgrad(
+    objective: Objective,
+    start: LocalModel,
+    blocks: Iterable[Rows],
+    batch: int,
+    step_size: float = 1.0,
+) -> np.ndarray:
+    """The average of MasGrad's iterates over one read, from the optimum of a first sample.
+
+    Paper: MasGrad with mini-batches - averaged, V from past batches
+    """
+    phi, mean = start.point, start.point
+    past, A, gamma = start, *adjustment(start)
+    renew = 1
+    for t, rows in enumerate(batches(blocks, batch)):
+        n, with_meat = total_weight(rows), t % BATCHES_PER_MEAT == 0
+        sums = objective.block_sums(phi, rows, Parts(hessian=False, meat=with_meat))
+        phi = phi - (step_size / gamma / n) * (A @ sums.gradient)
+        mean = mean + 2.0 / (t + 2) * (phi - mean)
+        if with_meat:
+            past = _with_batch(past, n, sums)
+        if t >= renew:
+            A, gamma = adjustment(past)
+            renew = 2 * renew + BATCHES_PER_MEAT
+    return mean
+
+
+def _with_batch(past: LocalModel, n: float, sums: RowSums) -> LocalModel:
+    """The running moments with a batch added; H remains that of the sample, in proportion."""
+    assert sums.meat is not None
+    return LocalModel(
+        past.count + n,
+        past.point,
+        past.gradient + sums.gradient,
+        past.hessian * ((past.count + n) / past.count),
+        past.meat + sums.meat,
+    )
+
+
+def batches(blocks: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """Blocks cut into batches of about `size` rows."""
+    for rows in blocks:
+        pieces = max(1, round(count_rows(rows) / size))
+        cuts = np.linspace(0, count_rows(rows), pieces + 1).astype(int)
+        for a, b in pairwise(cuts):
+            yield pick(lambda leaf, a=a, b=b: leaf[a:b], rows)

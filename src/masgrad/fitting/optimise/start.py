@@ -1,0 +1,208 @@
+"""Where a fit begins: the coordinates, and the optimum of a first sample.
+
+A linear predictor with a canonical link and no offset begins at zero, where the loss is convex and
+finite. Other links may have no mean at 0, and from an offset of 100 on the scale of a logarithm
+Newton's steps lead back by 1 each; so three starts are tried, and the one of lowest risk is taken:
+zero; the intercept that gives every row the mean response; and least squares of the link of
+responses that are pulled halfway to their mean (the first step of Fisher scoring). A user's own
+start is a fourth.
+
+A mixture or a network has many optima. The sample's optima are found from several starts, those of
+equal risk are one mode or permutations of it, and the lowest is taken; what follows is about that
+mode alone. It needs the landscape to be strongly Morse there: H positive definite at the optimum,
+which the correcting reads check.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.regression import offset_of, weight_of
+from masgrad.errors import InputError
+from masgrad.fitting.identification.checks import check_curvature, domain_in_words
+from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.optimise.masgrad import warm_up
+from masgrad.fitting.sources import first_rows, random_rows
+from masgrad.models.family import Family
+from masgrad.models.glm import GLM
+from masgrad.models.mixture import GaussianMixture
+from masgrad.models.model import Model
+from masgrad.models.network import ReluNetwork
+from masgrad.types import Rows
+
+START_ROWS = 1024
+"""Rows on which random starts are tried."""
+
+WARM_UP_ROWS = 8192
+"""Rows of the first descent; its end is a good start for more of them."""
+
+EQUAL_RISK = 1e-4
+"""Difference of risks, relative to their range, up to which they belong to one mode."""
+
+NON_CONVEX_STEPS = 300
+"""Steps of a warm-up if the loss need not be convex."""
+
+LOST_CURVATURE = 1e-9
+"""Share of the first curvature below which a loss that keeps falling has no minimum."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The local model at the optimum of a first sample.
+
+    Args:
+        local_model: of the sample.
+        initial_curvature: largest entry of H where the descent began.
+        notes: for the result.
+    """
+
+    local_model: LocalModel
+    initial_curvature: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def coordinates_of(model: Model, rows: Rows, start: Any) -> Coordinates:
+    """Coordinates in the units of X for a linear predictor, else of the gradient at the start."""
+    if isinstance(model, GLM):
+        return of_design(rows[0])
+    theta = np.zeros(model.dim(rows)) if start is None else model.theta(start, rows)
+    few = first_rows(rows, START_ROWS)
+    size = np.sqrt(np.square(model.row_gradients(theta, few)).mean(0))
+    return of_scale(np.where(np.isfinite(size) & (size > 0), size, 1.0))
+
+
+def find_start(
+    objective: Objective, rows: Rows, start: Any, starts: int, rng: np.random.Generator
+) -> Start:
+    """The optimum of these rows, from the user's start or from ours."""
+    if objective.prior is not None:
+        return Start(objective.local_model(objective.prior.point, rows))
+    phi, notes = _first_point(objective, rows, start, starts, rng)
+    steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
+    before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
+    if not objective.linear:
+        check_curvature(before)
+    local = warm_up(objective, random_rows(rows, WARM_UP_ROWS, rng), phi, steps, most)
+    if count_rows(rows) > WARM_UP_ROWS:
+        local = warm_up(objective, rows, local.point, 0, most)
+    return Start(local, _largest_curvature(before), notes)
+
+
+def _first_point(
+    objective: Objective, rows: Rows, start: Any, starts: int, rng: np.random.Generator
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    model, coordinates = objective.model, objective.coordinates
+    if start is not None:
+        return valid_start(objective, rows, coordinates.phi(model.theta(start, rows))), ()
+    if isinstance(model, GaussianMixture | ReluNetwork):
+        theta, note = _lowest_mode(objective, random_rows(rows, START_ROWS, rng), starts, rng)
+        return coordinates.phi(theta), (note,)
+    return valid_start(objective, rows), ()
+
+
+def check_minimum(objective: Objective, start: Start, local: LocalModel) -> None:
+    """Refuse a loss that falls for ever, like an exponential: its curvature is lost on the way."""
+    lost = _largest_curvature(local) < LOST_CURVATURE * start.initial_curvature
+    if not objective.linear and lost:
+        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
+
+
+def _largest_curvature(local: LocalModel) -> float:
+    return float(np.abs(local.hessian).max()) / local.count
+
+
+# Linear predictors.
+
+
+def valid_start(objective: Objective, rows: Rows, own: np.ndarray | None = None) -> np.ndarray:
+    """A start at which all fitted means are valid; `own` is the user's."""
+    family, p = objective.family, objective.model.dim(rows)
+    if family is None:
+        return np.zeros(p) if own is None else own
+    if family.canonical and own is None and offset_of(rows) is None:
+        return np.zeros(p)
+    if not (np.isfinite(rows[0]).all() and np.isfinite(rows[1]).all()):
+        raise BadBlock(rows)
+    with np.errstate(all="ignore"):
+        tried = [np.zeros(p), own, intercept_start(objective, rows)]
+        tried.append(_scoring_start(objective, family, rows))
+        tried = [phi for phi in tried if phi is not None and np.isfinite(phi).all()]
+        risks = [objective.losses(phi, rows).sum() for phi in tried]
+    if np.isfinite(np.min(risks)):
+        return tried[int(np.nanargmin(risks))]
+    if not objective.bounded:
+        raise BadBlock(rows)
+    raise InputError(
+        f"no start was found at which every row has a mean: the {family.link} link of the "
+        f"{family.shown} family needs {domain_in_words(family)}; give start=, use another link, or "
+        "add an intercept"
+    )
+
+
+def intercept_start(objective: Objective, rows: Rows) -> np.ndarray | None:
+    """The intercept that gives every row the mean response; None without a constant column."""
+    family, k = objective.family, objective.coordinates.constant
+    if family is None or k is None:
+        return None
+    offset, phi = offset_of(rows), np.zeros(objective.model.dim(rows))
+    middle = 0.0 if offset is None else float(np.median(offset))
+    phi[k] = family.predictor(np.float64(_mean_response(family, rows))) - middle
+    return phi
+
+
+def _mean_response(family: Family, rows: Rows) -> float:
+    """The mean response, moved a little inside the range of the mean."""
+    y, a = rows[1], weight_of(rows)
+    mean = float(np.average(y, weights=a))
+    if np.isfinite(family.highest):
+        return (mean * len(y) + 0.5) / (len(y) + 1)
+    return max(mean, 0.1 / len(y)) if family.lowest == 0 else mean
+
+
+def _scoring_start(objective: Objective, family: Family, rows: Rows) -> np.ndarray:
+    """Weighted least squares of the link of responses pulled halfway to their mean."""
+    mean, p = _mean_response(family, rows), objective.model.dim(rows)
+    A, b = np.zeros((p, p)), np.zeros(p)
+    for block in blocks(rows):
+        y, a, offset = block[1], weight_of(block), offset_of(block)
+        pulled = (y + mean) / 2
+        pulled = pulled if family.lowest > -np.inf else np.maximum(pulled, 0.1 * mean)
+        t = family.predictor(pulled)
+        w = family.information(t) * (1.0 if a is None else a)
+        U = objective.features(block)
+        A += U.T @ (w[:, None] * U)
+        b += U.T @ (w * (t if offset is None else t - offset))
+    return np.linalg.lstsq(A, b, rcond=1e-12)[0] if np.isfinite(A).all() else np.full(p, np.nan)
+
+
+# Losses with many optima.
+
+
+def _lowest_mode(
+    objective: Objective, few: Rows, starts: int, rng: np.random.Generator
+) -> tuple[np.ndarray, str]:
+    """The lowest end of descents on a few rows, and a note on the others."""
+    ends, coordinates = [], objective.coordinates
+    for _ in range(starts):
+        theta = random_start(objective.model, few, rng)
+        end = warm_up(objective, few, coordinates.phi(theta), masgrad_steps=20, most=60)
+        ends.append((objective.losses(end.point, few).mean(), coordinates.theta(end.point)))
+    risks = np.array([risk for risk, _ in ends])
+    same = risks <= risks.min() + EQUAL_RISK * (np.abs(risks.min()) + np.ptp(risks))
+    note = (
+        f"{int(same.sum())} of {starts} starts ended at this risk ({count_rows(few)} rows), the "
+        "others higher."
+    )
+    return min(ends, key=lambda end: end[0])[1], note
+
+
+def random_start(model: Model, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+    """Means at rows of the data; weights N(0, 1)."""
+    if isinstance(model, GaussianMixture):
+        few = count_rows(rows) < model.components
+        return np.sort(rng.choice(rows, model.components, replace=few))
+    return rng.normal(size=model.dim(rows))

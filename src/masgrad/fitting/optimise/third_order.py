@@ -1,0 +1,195 @@
+"""Third-order terms: what a local quadratic model misses a step away, before rows are read there.
+
+Pilot rows show it. The gradient that the model misses on them,
+
+    missed = g(phi + step) - g(phi) - H step,
+
+is missed on the other rows as well, up to the sampling error of the pilot rows. So a step is
+followed by -H^-1 missed, and twice the sampling error of that is the predicted remainder. In the
+same way M and H are moved from where the last step began to the estimate: on pilot rows both are
+known at either end, and the difference is added in proportion (a control variate).
+
+Pilot rows represent the others if they have information where the others have, and new rows
+represent old ones if their gradients agree as well.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from masgrad.data.arrays import blocks, count_rows, pick
+from masgrad.data.regression import total_weight
+from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
+from masgrad.fitting.objective.monitor import DRIFT_LIMIT
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.sources import Sample
+from masgrad.models.canonical import Gaussian
+from masgrad.types import Rows
+
+GROUPS = 8
+"""Groups of pilot rows whose spread gives the sampling error."""
+
+SMALLEST_INFORMATION = 0.25
+"""Share of the others' information, row by row, that representative rows have in any direction."""
+
+MOMENT_ROWS = 1 << 14
+"""Pilot rows on which the change of M and H is measured."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What pilot rows predict at the end of a step.
+
+    Args:
+        trusted: whether the pilot rows represent the others.
+        extra_step: the step that is left there.
+        remainder: sampling error of `extra_step` for the rows that are read, in standard errors.
+        remainder_with_prior: the same with what the prior may miss.
+        parts: local models whose M and H can be moved to the estimate.
+    """
+
+    trusted: bool
+    extra_step: np.ndarray
+    remainder: float
+    remainder_with_prior: float
+    parts: list[LocalModel]
+
+
+def predict_remainder(
+    objective: Objective,
+    parts: list[LocalModel],
+    total: LocalModel,
+    phi: np.ndarray,
+    sample: Sample,
+    ordered: bool = False,
+) -> Prediction:
+    """What the models of these parts (the prior's last, if there is one) miss at phi."""
+    read, zero = parts if objective.prior is None else parts[:-1], np.zeros_like(phi)
+    if ordered or sample.has_rare_columns or not _covered(objective, total, sample.rows):
+        size = total.rms_wald_norm(phi - total.point)
+        missed = _missed_by_prior(objective, total, phi, sample.rows)
+        return Prediction(False, zero, size, size + missed, [])
+    extra, error = third_order_step(objective, total, read, phi, sample.rows)
+    error = max(error, _next_in_series(total, read, phi, extra))
+    if not np.isfinite(error):  # an exponential overflows there
+        return Prediction(False, zero, np.inf, np.inf, [])
+    if objective.prior is None:
+        return Prediction(True, extra, error, error, read)
+    old, old_error = third_order_step(objective, total, [objective.prior], phi, sample.rows)
+    if is_homogeneous(parts[0], objective.prior, sample.design_effect):
+        return Prediction(True, extra + old, error, float(np.hypot(error, old_error)), parts)
+    return Prediction(True, extra, error, error + total.rms_wald_norm(old), read)
+
+
+def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
+    return information_covers(objective.local_model(total.point, rows), total)
+
+
+def _next_in_series(
+    total: LocalModel, parts: list[LocalModel], phi: np.ndarray, extra: np.ndarray
+) -> float:
+    """The term after a step and its extra step, if they continue as a geometric series."""
+    step = max((total.rms_wald_norm(phi - part.point) for part in parts), default=0.0)
+    more = total.rms_wald_norm(extra)
+    return more * more / step if step > 0 else more
+
+
+def _missed_by_prior(objective: Objective, total: LocalModel, phi: np.ndarray, rows: Rows) -> float:
+    """Length of what the prior misses at phi, as far as unrepresentative rows can tell it."""
+    if objective.prior is None:
+        return 0.0
+    extra, _ = third_order_step(objective, total, [objective.prior], phi, rows)
+    return total.rms_wald_norm(extra)
+
+
+def third_order_step(
+    objective: Objective, total: LocalModel, parts: list[LocalModel], phi: np.ndarray, rows: Rows
+) -> tuple[np.ndarray, float]:
+    """The step that is left at phi, and twice its sampling error (`LocalModel.rms_wald_norm`).
+
+    Args:
+        objective: the loss.
+        total: the local model of all rows.
+        parts: local models of parts of the rows, each at its own point.
+        phi: where the gradient is wanted.
+        rows: rows that represent the others.
+    """
+    size = max(1, -(-count_rows(rows) // GROUPS))
+    groups = blocks(rows, size)
+    steps = [-total.solve(_missed(objective, parts, phi, group)) for group in groups]
+    mean = np.mean(steps, 0)
+    if len(steps) < 2:
+        return mean, total.rms_wald_norm(mean)
+    spread = sum(total.rms_wald_norm(step - mean) ** 2 for step in steps)
+    return mean, 2 * float(np.sqrt(spread / len(steps) / (len(steps) - 1)))
+
+
+def _missed(
+    objective: Objective, parts: list[LocalModel], phi: np.ndarray, rows: Rows
+) -> np.ndarray:
+    """The gradient that the parts' models miss at phi, if all rows are like these."""
+    n = total_weight(rows)
+    return np.sum(
+        [
+            objective.missed_gradient(part.point, phi - part.point, rows) * (part.count / n)
+            for part in parts
+        ],
+        0,
+    )
+
+
+def update_moments(
+    objective: Objective,
+    total: LocalModel,
+    parts: list[LocalModel],
+    phi: np.ndarray,
+    rows: Rows,
+) -> LocalModel:
+    """The total expanded at phi, with M and H moved there from where its parts were taken."""
+    few = pick(lambda a: a[:MOMENT_ROWS], rows)
+    there, n = objective.local_model(phi, few), total_weight(few)
+    at = total.at(phi)
+    H, M, squares, loss = total.hessian.copy(), total.meat.copy(), total.squares, at.loss
+    expected = None if total.information is None else total.information.copy()
+    for part in parts:
+        here, share = objective.local_model(part.point, few), part.count / n
+        H += (there.hessian - here.hessian) * share
+        M += (there.meat - here.meat) * share
+        squares += part.squares - part.at(total.point).squares  # moved as if it were a loss
+        squares += (there.squares - here.squares) * share
+        loss += (there.loss - here.at(phi).loss) * share
+        if expected is not None and there.information is not None:
+            expected += (there.information - here.information) * share
+    squares = at.squares if isinstance(objective.family, Gaussian) else squares  # exact there
+    moved = replace(at, hessian=H, meat=M, squares=squares, loss=loss, information=expected)
+    sound = min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0], squares) >= 0
+    return moved if sound else at
+
+
+def information_covers(some: LocalModel, all_rows: LocalModel) -> bool:
+    """Whether H of some rows is not small in any direction in which H of all rows is not."""
+    size, values, Q = all_rows.spectrum
+    seen = values > ZERO_EIGENVALUE
+    whiten = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
+    share = whiten.T @ some.hessian @ whiten * (all_rows.count / some.count)
+    return bool(seen.any() and np.linalg.eigvalsh(share)[0] > SMALLEST_INFORMATION)
+
+
+def score_statistic(some: LocalModel, design_effect: float = 1.0) -> float:
+    """The score test of these rows at their point: excess over p, in standard deviations.
+
+    It is large if rows are ordered or classes are separable.
+    """
+    p = len(some.point)
+    score = some.wald_norm(some.solve(some.gradient)) ** 2 / design_effect
+    return float((score - p) / np.sqrt(2.0 * p))
+
+
+def is_homogeneous(new: LocalModel, prior: LocalModel, design_effect: float = 1.0) -> bool:
+    """Whether new rows agree with those of a prior, at the prior's optimum."""
+    if not (information_covers(new, prior) and information_covers(prior, new)):
+        return False
+    here = new.at(prior.point)
+    grown = np.sqrt(1 + new.count / prior.count)  # the prior's optimum has an error of its own
+    scaled = LocalModel(new.count, here.point, here.gradient / grown, new.hessian, new.meat)
+    return score_statistic(scaled, design_effect) < DRIFT_LIMIT

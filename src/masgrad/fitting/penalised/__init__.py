@@ -1,0 +1,1 @@
+"""Fits with a penalty: the penalised optimum, paths of them, and intervals without the penalty."""

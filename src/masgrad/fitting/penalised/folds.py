@@ -1,0 +1,160 @@
+"""Rows split for a path: all of them, and for cross-validation each fold and its complement.
+
+The fold of a row is drawn by the number of its block, so that every read splits the rows alike.
+"""
+
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows, pick
+from masgrad.data.regression import total_weight
+from masgrad.errors import InputError
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective, Parts, add
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.options import Options
+from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
+from masgrad.fitting.penalised.parts import AllRows, InMemory, Split, Sums
+from masgrad.fitting.penalised.path import FOLDS, Criterion, walk
+from masgrad.fitting.penalised.proximal_newton import centre, is_quadratic
+from masgrad.fitting.sources import Sample
+from masgrad.models.model import RowSums
+from masgrad.types import Rows
+
+LAM_RANGE = 30.0
+"""A path of local models begins at this many times the lam at which they were taken."""
+
+
+def split(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    space: PenaltyCoordinates,
+    criterion: Criterion,
+    options: Options,
+) -> Split:
+    """The sets of rows along a path.
+
+    Least squares: the sums of every fold, from one read. Other losses: the rows, if all are kept.
+    If not, reads for every point; and if a criterion would need those of every fold, local models
+    of the folds at what the criterion chooses from the pilot rows.
+    """
+    folds = FOLDS if criterion.name == "cv" else 1
+    if is_quadratic(objective):
+        phi = centre(objective, sample.rows)
+        return _from_sums(objective, reader, sample, phi, folds, options.seed)
+    if sample.complete:
+        return _in_memory(objective, sample.rows, folds, options.seed)
+    if not criterion.name:
+        return Split(AllRows(objective, reader, sample, options))
+    kept = _in_memory(objective, sample.rows, folds, options.seed)
+    lam, psi = _pilot_choice(reader.source.count, space, criterion, kept)
+    parts = _from_sums(objective, reader, sample, space.phi(psi), folds, options.seed)
+    return replace(parts, top=lam * LAM_RANGE)
+
+
+def _pilot_choice(
+    rows: int | None, space: PenaltyCoordinates, criterion: Criterion, kept: Split
+) -> tuple[float, np.ndarray]:
+    """What the criterion would choose from the pilot rows: lam for all rows, and psi there.
+
+    The best lam falls with the number of rows like a square root.
+    """
+    path, psis = walk(space, kept, criterion)
+    if path.stopped:
+        raise KeyboardInterrupt
+    assert isinstance(kept.whole, InMemory)
+    n = count_rows(kept.whole.rows)
+    lam = path.lam * np.sqrt(n / max(rows or n, n))
+    return lam, kept.whole.optimum(space.with_lam(lam), psis[path.chosen])[0]
+
+
+def _in_memory(objective: Objective, rows: Rows, folds: int, seed: int) -> Split:
+    whole = InMemory(objective, rows)
+    if folds == 1:
+        return Split(whole)
+    fold = fold_of_rows(count_rows(rows), folds, seed, 0)
+    if len(np.unique(fold)) < folds:
+        raise _too_few(folds)
+    pairs = (
+        tuple(InMemory(objective, _where(rows, mask)) for mask in (fold != f, fold == f))
+        for f in range(folds)
+    )
+    return Split(whole, tuple(pairs))  # pyright: ignore
+
+
+def _from_sums(
+    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray, folds: int, seed: int
+) -> Split:
+    """Local models of all folds at one point, from one read."""
+    parts = _read_folds(objective.scoring(), reader, sample, phi, folds, seed)
+    total, squared = reduce(LocalModel.merge, parts), is_quadratic(objective)
+    pairs = tuple((Sums(_minus(total, part), squared), Sums(part, squared)) for part in parts)
+    return Split(Sums(total, squared), pairs if folds > 1 else ())
+
+
+def _read_folds(
+    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray, folds: int, seed: int
+) -> list[LocalModel]:
+    sums: list[RowSums | None] = [None] * folds
+    weights, seen, constants = np.zeros(folds), np.zeros(folds, int), np.zeros((folds, 2))
+
+    def work(numbered: tuple[int, Rows]) -> list[tuple[int, Rows, RowSums]]:
+        number, rows = numbered
+        fold = fold_of_rows(count_rows(rows), folds, seed, number)
+        parts = [_where(rows, fold == f) if folds > 1 else rows for f in range(folds)]
+        return [
+            (f, part, objective.block_sums(phi, part, Parts(meat=False)))
+            for f, part in enumerate(parts)
+            if count_rows(part)
+        ]
+
+    reader.restart()
+    parts = reader.every_row(sample)
+    assert parts is not None
+    with reader.interruptible():
+        workers = reader.workers(objective, reader.source.count)
+        for done in reader.each(work, enumerate(parts), workers):
+            for f, rows, new in done:
+                seen[f], weights[f] = seen[f] + count_rows(rows), weights[f] + total_weight(rows)
+                constants[f] += objective.constants(rows) if is_quadratic(objective) else 0.0
+                before = sums[f]
+                sums[f] = new if before is None else add(before, new)
+            reader.tick(sum(count_rows(rows) for _, rows, _ in done))
+    if any(part is None for part in sums):
+        if reader.monitor.interrupted:
+            raise KeyboardInterrupt
+        raise _too_few(folds)
+    models = zip(weights, seen, sums, constants, strict=True)
+    return [
+        replace(LocalModel.of(weight, phi, part, int(rows)), constants=known)  # pyright: ignore
+        for weight, rows, part, known in models
+    ]
+
+
+def _too_few(folds: int) -> InputError:
+    return InputError(f"there are too few rows for {folds} folds; give lam as a number")
+
+
+def _minus(total: LocalModel, part: LocalModel) -> LocalModel:
+    """The local model of the other rows."""
+    return replace(
+        total,
+        count=total.count - part.count,
+        gradient=total.gradient - part.gradient,
+        hessian=total.hessian - part.hessian,
+        loss=total.loss - part.loss,
+        squares=total.squares - part.squares,
+        constants=total.constants - part.constants,
+    )
+
+
+def fold_of_rows(rows: int, folds: int, seed: int, number: int) -> np.ndarray:
+    """The fold of each row of a block, by the number of the block."""
+    return np.random.default_rng([seed, 7, number]).integers(0, folds, rows)
+
+
+def _where(rows: Rows, mask: np.ndarray) -> Rows:
+    return pick(lambda a: a[mask], rows)

@@ -1,0 +1,55 @@
+"""What a penalised fit is made of: a slot that quadratic penalties and those with kinks fill."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.penalised.path import PenaltyPath
+from masgrad.fitting.sources import Sample
+
+
+@dataclass(frozen=True)
+class Shrunken:
+    """The penalised estimate.
+
+    Args:
+        theta: in the user's units, (p,).
+        found: the estimate or optimum behind it.
+        reads: of all rows that no other record counts.
+        note: what the penalty left, in words.
+        path: on which lam was chosen, if it was.
+    """
+
+    theta: np.ndarray
+    found: Any
+    reads: int
+    note: str
+    path: PenaltyPath | None = None
+
+
+class PenalisedMethod(abc.ABC):
+    """The stages of a fit with a penalty, in their order."""
+
+    objective: Objective
+    sample: Sample
+
+    @abc.abstractmethod
+    def shrink(self) -> Shrunken:
+        """The penalised estimate of all rows."""
+
+    @abc.abstractmethod
+    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
+        """The estimate without the penalty, from there, and the reader that read for it.
+
+        An `IdentificationError` if the data alone do not identify theta.
+        """
+
+    @abc.abstractmethod
+    def alone(self, shrunken: Shrunken, why: str) -> Fitted:
+        """The record of the penalised estimate, if there is none without the penalty."""

@@ -1,0 +1,88 @@
+"""Directions that only the penalty bounds: those of separated responses.
+
+The estimate of the same rows without the penalty shows them. If a part of the rows is not
+separated, all rows are not either: a few are asked first, then the pilot rows, and all of them only
+if these say yes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows
+from masgrad.data.source import Arrays, Source
+from masgrad.errors import IdentificationError, InputError
+from masgrad.fitting.assemble import Task
+from masgrad.fitting.fit import find_estimate, sample_for
+from masgrad.fitting.identification.rank import NullSpace, null_space
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.sources import Sample, first_rows
+
+FEW_ROWS, FEW_ROWS_PER_COLUMN = 4096, 20
+"""Rows that are asked first."""
+
+
+def recession_without_penalty(
+    task: Task, objective: Objective, reader: Reader, sample: Sample, theta: np.ndarray
+) -> np.ndarray | None:
+    """Directions of phi along which the loss alone falls for ever, (p, k), or None.
+
+    Args:
+        task: what is fitted.
+        objective: the loss.
+        reader: for all rows.
+        sample: pilot rows.
+        theta: the penalised estimate, from which the search starts.
+    """
+    if not objective.separable:
+        return None
+    plain = replace(task, options=replace(task.options, penalty=None, start=theta))
+    for source, rows in _growing(task.source, sample, len(theta)):
+        part, last = replace(plain, source=source), rows.complete == sample.complete
+        null = _null_space(part, objective, reader, rows, refuse=last)
+        if null is not None and not null.not_identified.any():
+            return None
+        if last:
+            assert null is not None
+            return _bounded(null)
+    raise AssertionError("the last rows return")
+
+
+def _growing(source: Source, sample: Sample, p: int) -> Iterator[tuple[Source, Sample]]:
+    """Ever more of the rows, each time with their sample."""
+    few = max(FEW_ROWS, FEW_ROWS_PER_COLUMN * p)
+    if 2 * few < count_rows(sample.rows):
+        yield _alone(first_rows(sample.rows, few))
+    yield _alone(sample.rows)
+    if not sample.complete:
+        yield source, sample
+
+
+def _alone(rows) -> tuple[Source, Sample]:
+    return Arrays(rows), Sample(rows, True)
+
+
+def _null_space(
+    task: Task, objective: Objective, reader: Reader, sample: Sample, refuse: bool
+) -> NullSpace | None:
+    """The null space of these rows; None if they cannot be fitted, unless that is an error."""
+    sample, rng = sample_for(objective, sample), np.random.default_rng([task.options.seed, 0])
+    try:
+        with reader.unobserved(task.source) as quiet:
+            done = find_estimate(task, objective, quiet, sample, rng)
+            return null_space(objective, quiet, sample, done.local_model, done.recession)
+    except InputError:
+        if refuse:
+            raise
+        return None
+
+
+def _bounded(null: NullSpace) -> np.ndarray | None:
+    """The directions that do not belong to empty columns."""
+    if null.not_identified.all():
+        raise IdentificationError(
+            "the responses are separated, and without the penalty there is no estimate"
+        )
+    return null.recession if null.recession.size else None

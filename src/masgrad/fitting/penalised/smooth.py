@@ -1,0 +1,95 @@
+"""A quadratic penalty: part of a smooth objective, so both estimates are those of any fit.
+
+The rows are fitted again without the penalty, from the penalised estimate: for a quadratic loss
+that is one step of the full H^-1, whatever lam. If the data alone do not identify theta, intervals
+are about the penalised optimum, with HC0: fewer than p degrees of freedom are spent there.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from masgrad.errors import AccuracyWarning, IdentificationError, say
+from masgrad.fitting.assemble import Task, assemble
+from masgrad.fitting.fit import find_estimate, objective_of, sample_for
+from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
+from masgrad.fitting.identification.rank import null_space
+from masgrad.fitting.objective.local_model import ridge_of
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.start import coordinates_of
+from masgrad.fitting.penalised.method import PenalisedMethod, Shrunken
+from masgrad.fitting.penalised.notes import on_penalty
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.status import LARGEST_REMAINDER, Status
+from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
+
+ABOUT_PENALISED = (
+    "The data alone do not identify theta: estimates and intervals are about the penalised "
+    "optimum,\nthe minimiser of mean loss + lam |theta|^2 / 2 over the population."
+)
+
+
+@dataclass(frozen=True)
+class SmoothPenalty(PenalisedMethod):
+    """A fit with a quadratic penalty."""
+
+    task: Task
+    objective: Objective
+    reader: Reader
+    sample: Sample
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, task: Task, reader: Reader, sample: Sample, rng: np.random.Generator
+    ) -> "SmoothPenalty":
+        coordinates = coordinates_of(task.model, sample.rows, task.options.start)
+        objective = objective_of(task, coordinates)
+        return cls(task, objective, reader, sample_for(objective, sample), rng)
+
+    def shrink(self) -> Shrunken:
+        done = find_estimate(self.task, self._penalised, self.reader, self.sample, self.rng)
+        if done.remainder > LARGEST_REMAINDER:
+            far = f"{done.remainder:.2g} standard errors"
+            say(AccuracyWarning, f"penalized_params may be {far} from the penalised optimum")
+        theta = self.objective.coordinates.theta(done.local_model.point)
+        return Shrunken(theta, done, done.reads, on_penalty(self.task.options.penalty, theta))
+
+    @property
+    def _penalised(self) -> Objective:
+        ridge = ridge_of(self.task.options.penalty, self.objective.coordinates)
+        return replace(self.objective, ridge=ridge)
+
+    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
+        if self.reader.monitor.interrupted:
+            raise IdentificationError("the fit was interrupted before its last part")
+        reader, objective, sample = self.reader.anew(), self.objective, self.sample
+        options = replace(self.task.options, penalty=None, start=shrunken.theta)
+        task = replace(self.task, options=options)
+        done = find_estimate(task, objective, reader, sample, self.rng)
+        if null_space(objective, reader, sample, done.local_model, done.recession).size:
+            raise IdentificationError("the data alone do not identify theta")
+        return done, reader
+
+    def alone(self, shrunken: Shrunken, why: str) -> Fitted:
+        options = self.task.options
+        if options.cov_type == "robust":
+            options = replace(options, cov_type="HC0")
+        task = replace(self.task, options=options)
+        record = assemble(task, self._penalised, self.reader, self.sample, shrunken.found)
+        said = Status.PENALISED_TARGET.message + "."
+        found = Diagnostics(
+            Diagnostic(d.name, False, said) if d.name == "separation" else d
+            for d in record.diagnostics
+        )
+        interrupted = record.status is Status.INTERRUPTED
+        return replace(
+            record,
+            fit_info=replace(record.fit_info, reads=record.fit_info.reads - shrunken.reads),
+            target=PENALISED_OPTIMUM,
+            status=record.status if interrupted else Status.PENALISED_TARGET,
+            notes=(*record.notes, ABOUT_PENALISED),
+            diagnostics=found,
+        )

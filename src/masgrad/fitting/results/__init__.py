@@ -1,0 +1,1 @@
+"""What a user does with a fit: tests, contrasts, predictions, updates, files and views."""

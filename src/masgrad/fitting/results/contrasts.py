@@ -1,0 +1,129 @@
+"""Linear combinations of parameters: their estimates, joint tests and joint regions.
+
+R theta has the estimate R theta_hat and the covariance R C R'. Jointly, with k combinations,
+
+    W = (R theta_hat - q)' (R C R')^-1 (R theta_hat - q)
+
+is chi-squared with k degrees of freedom, or, where C came from df + 1 chains, Hotelling's:
+W (df - k + 1) / (k df) is F with k and df - k + 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from masgrad.checks import as_number
+from masgrad.errors import InputError
+from masgrad.fitting.results.constraints import Combinations, combinations
+from masgrad.fitting.results.estimates import Coefficients, Estimates, joint_quantile
+
+
+class WaldTest(NamedTuple):
+    """A joint test of R theta = q."""
+
+    statistic: float
+    df: int
+    pvalue: float
+
+
+class Contrast(Estimates):
+    """Estimates of linear combinations R theta*; `value` is q, 0 unless the text said "= 1"."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Region:
+    """An ellipsoid {v: (v - centre)' matrix^-1 (v - centre) <= quantile} for R theta*.
+
+    Args:
+        centre: the estimate of R theta*, (k,).
+        matrix: its covariance, (k, k).
+        quantile: of the Wald statistic.
+        level: how often such regions hold R theta*.
+        labels: what the k coordinates are.
+    """
+
+    centre: np.ndarray
+    matrix: np.ndarray
+    quantile: float
+    level: float
+    labels: tuple[str, ...]
+
+    def contains(self, values: Any) -> Any:
+        """Whether values of R theta, (k,) or (n, k), lie in the region."""
+        return self.distance(values) <= self.quantile
+
+    def distance(self, values: Any) -> Any:
+        """The Wald statistic of values (k,) or (n, k)."""
+        v = np.asarray(values, np.float64)
+        if v.ndim not in (1, 2) or v.shape[-1] != len(self.centre):
+            raise InputError(
+                f"values have shape {v.shape}; {len(self.centre)} numbers are needed: "
+                f"{', '.join(self.labels)}"
+            )
+        scale = np.sqrt(np.diag(self.matrix))
+        L = np.linalg.cholesky(self.matrix / np.outer(scale, scale))
+        away = np.linalg.solve(L, ((v - self.centre) / scale).T)
+        return np.square(away).sum(0)
+
+    def ellipse(self, points: int = 200) -> np.ndarray:
+        """Points (points, 2) on the border of a region of two coordinates, the last the first."""
+        if len(self.centre) != 2:
+            raise InputError(
+                f"the region has {len(self.centre)} coordinates; an ellipse needs 2: region('a, b')"
+            )
+        angle = np.linspace(0.0, 2 * np.pi, points)
+        circle = np.sqrt(self.quantile) * np.stack([np.cos(angle), np.sin(angle)])
+        return self.centre + (np.linalg.cholesky(self.matrix) @ circle).T
+
+    def __repr__(self) -> str:
+        centre = ", ".join(f"{n}: {c:.4g}" for n, c in zip(self.labels, self.centre, strict=True))
+        return f"Region({self.level:.3g} for {centre}; Wald statistic <= {self.quantile:.4g})"
+
+
+def contrast(of: Coefficients, R: Any, q: Any = None) -> Contrast:
+    """Estimates of R theta, and how far each is from q."""
+    rows = combinations(R, of.labels, q)
+    estimate = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
+    cov = rows.R @ of.cov @ rows.R.T
+    return Contrast(estimate, cov, rows.q, rows.labels, of.depends(rows.R), of.df)
+
+
+def wald_test(of: Coefficients, R: Any, q: Any = None) -> WaldTest:
+    """Test R theta = q jointly."""
+    found = _joint(of, combinations(R, of.labels, q))
+    region = Region(found.estimate, found.cov, np.inf, 1.0, found.labels)
+    statistic, k = float(region.distance(found.value)), len(found.value)
+    if of.df is None:
+        return WaldTest(statistic, k, float(stats.chi2.sf(statistic, k)))
+    F = statistic * (of.df - k + 1) / (k * of.df)
+    return WaldTest(statistic, k, float(stats.f.sf(F, k, of.df - k + 1)))
+
+
+def region(of: Coefficients, R: Any, level: float) -> Region:
+    """The values of R theta that a Wald test of level 1 - `level` does not reject."""
+    if not 0 < as_number("level", level) < 1:
+        raise InputError(f"level={level}; a probability between 0 and 1 is needed")
+    rows = combinations(np.eye(len(of.estimate)) if R is None else R, of.labels)
+    if rows.q.any():
+        raise InputError(f"{R!r}: a region is of combinations such as 'a, b', without '= 1'")
+    found = _joint(of, rows)
+    quantile = joint_quantile(len(rows.R), of.df, level)
+    return Region(found.estimate, found.cov, quantile, level, rows.labels)
+
+
+def _joint(of: Coefficients, rows: Combinations) -> Contrast:
+    """The contrasts, once their covariance is known to have an inverse."""
+    found = contrast(of, rows.R, rows.q)
+    if found.not_identified.any():
+        raise InputError(
+            f"{rows.labels[int(np.argmax(found.not_identified))]!r}: R depends on a direction of "
+            "theta that is not identified"
+        )
+    k, scale = len(rows.R), found.se
+    C = found.cov / np.outer(scale, scale) if scale.all() else found.cov
+    if not scale.all() or np.linalg.matrix_rank(C, hermitian=True) < k:
+        few = "" if found.df is None else ", or there are fewer chains than rows"
+        raise InputError(f"the rows of R are linearly dependent{few}; leave some of them out")
+    return Contrast(found.estimate, found.cov, rows.q, rows.labels, found.not_identified, found.df)

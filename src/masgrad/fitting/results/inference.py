@@ -1,0 +1,155 @@
+"""Inference from a fit: estimates, errors, tests, intervals and likelihood.
+
+The names are those of statsmodels.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.results import contrasts
+from masgrad.fitting.results.contrasts import Contrast, Region, WaldTest
+from masgrad.fitting.results.estimates import Coefficients, coefficients, labels_of
+from masgrad.fitting.uncertainty import likelihood
+from masgrad.inference.law import Law
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Inference(Fitted):
+    """The record of a fit with the numbers that follow from it."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The parameters' names, or theta[0], theta[1], ..."""
+        return labels_of(self)
+
+    @cached_property
+    def coefficients(self) -> Coefficients:
+        """The coefficients as one record: estimates, errors, tests, intervals."""
+        return coefficients(self)
+
+    def _named(self, values: np.ndarray) -> Any:
+        return pd.Series(values, self.names) if self.names else values
+
+    @property
+    def params(self) -> Any:
+        """The estimate, (p,)."""
+        return self._named(self.theta)
+
+    @property
+    def penalized_params(self) -> Any:
+        """The estimate with the penalty, (p,); None without one."""
+        return None if self.penalized is None else self._named(self.penalized)
+
+    @property
+    def bse(self) -> Any:
+        """Standard errors, (p,); inf if theta is not identified."""
+        return self._named(self.coefficients.se)
+
+    @property
+    def zvalues(self) -> Any:
+        """Estimates over their standard errors; NaN if those are infinite, or 0."""
+        return self._named(self.coefficients.zvalues)
+
+    @property
+    def pvalues(self) -> Any:
+        """Two-sided p-values of theta_j = 0."""
+        return self._named(self.coefficients.pvalues)
+
+    def conf_int(self, alpha: float = 0.05, method: str = "pointwise") -> Any:
+        """Confidence intervals for theta*, (p, 2).
+
+        Args:
+            alpha: one minus the level.
+            method: "pointwise": each alone has the level; all together: "simultaneous" (the
+                quantile of max |z|, the shortest), "bonferroni", "scheffe" (for all contrasts).
+        """
+        ends = self.coefficients.conf_int(alpha, method)
+        return pd.DataFrame(ends, self.names, columns=[0, 1]) if self.names else ends
+
+    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A row for each parameter: coef, std err, z (or t), P>|z|, lower, upper."""
+        return self.coefficients.to_frame(alpha, heading="coef")
+
+    def cov_params(self) -> Any:
+        """Covariance of the estimate, (p, p)."""
+        names, cov = list(self.names), self.cov.copy()
+        cov[self.not_identified], cov[:, self.not_identified] = np.nan, np.nan
+        np.fill_diagonal(cov, self.coefficients.se**2)
+        return pd.DataFrame(cov, names, names) if names else cov
+
+    @property
+    def law(self) -> Law:
+        """The estimate's law, to sample from or to push a function through."""
+        theta = np.where(np.isfinite(self.theta), self.theta, 0.0)
+        note = f"{self.cov_type} covariance"
+        return Law(theta, self.cov, self.target, note, self.null_directions)  # pyright: ignore
+
+    @property
+    def _free(self) -> int:
+        """Number of parameters that have an estimate."""
+        return len(self.theta) - self.null_directions.shape[1]
+
+    @property
+    def log_likelihood(self) -> float | None:
+        """At the estimate; None if the model has none in closed form."""
+        return likelihood.log_likelihood(self.model, self.local_model, self._free)
+
+    @property
+    def aic(self) -> float | None:
+        """2 p - 2 log-likelihood."""
+        return self._criterion(2.0)
+
+    @property
+    def bic(self) -> float | None:
+        """p log N - 2 log-likelihood."""
+        return self._criterion(float(np.log(self.local_model.count)))
+
+    def _criterion(self, price: float) -> float | None:
+        value = self.log_likelihood
+        return None if value is None else price * self._free - 2 * value
+
+    @property
+    def deviance(self) -> float | None:
+        """Twice the gap between the saturated log-likelihood and this one, at dispersion 1."""
+        return likelihood.deviance(self.model, self.local_model)
+
+    @property
+    def dispersion(self) -> float | None:
+        """Pearson's X^2 / (N - p); 1 for binomial and count families."""
+        return likelihood.dispersion(self.model, self.local_model, self._free)
+
+    def contrast(self, R: Any, q: Any = None) -> Contrast:
+        """Estimates of linear combinations of parameters, with errors, tests and intervals.
+
+        Args:
+            R: a matrix (k, p), a vector (p,), or a text over the parameters' names such as
+                "a - b", "2*a + b = 1", several separated by commas or as a list.
+            q: the values they are tested against, (k,); 0 unless given here or in the text.
+
+        Example:
+            >>> import numpy as np, pandas as pd, masgrad as mg
+            >>> table = pd.DataFrame({"a": [1.0, 2, 3, 4, 5, 6], "b": [1.0, 0, 0, 1, 0, 1]})
+            >>> r = mg.glm("y ~ a + b", table.assign(y=[1.0, 2, 4, 6, 5, 8]), cov_type="HC3")
+            >>> r.contrast("a - b, 2*a = 3").to_frame().round(2)[["estimate", "std err", "lower"]]
+                     estimate  std err  lower
+            a - b        0.38     1.47  -2.49
+            2*a = 3      2.58     0.75   1.11
+        """
+        return contrasts.contrast(self.coefficients, R, q)
+
+    def wald_test(self, R: Any, q: Any = None) -> WaldTest:
+        """Test R theta = q jointly; R and q are those of `contrast`: "a = b, c = 0"."""
+        return contrasts.wald_test(self.coefficients, R, q)
+
+    def region(self, R: Any = None, level: float = 0.95) -> Region:
+        """The joint region of combinations R theta* (by default all parameters): an ellipsoid.
+
+        It has `centre`, `matrix` and `quantile`; `contains(values)`; for two coordinates the points
+        `ellipse()` of its border.
+        """
+        return contrasts.region(self.coefficients, R, level)

@@ -1,0 +1,258 @@
+"""The mean response at new rows, with intervals by the delta method, in bounded memory.
+
+The linear predictor t = x'theta has the variance x'C x. Its interval t -+ c s is mapped through the
+mean, whichever way the link runs, so that limits stay within the mean's range:
+
+    se of the mean = |mean'(t)| s        limits = mean(t - c s), mean(t + c s), in order
+
+Where t -+ c s leaves the link's domain (1/t beyond 0), and where x depends on a direction of theta
+that is not identified, the limit is the end of the mean's range: 0, 1 or infinity, never NaN.
+A row without a finite t or without a mean has NaN in every column, and a warning.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from masgrad.checks import as_number
+from masgrad.data.arrays import BLOCK
+from masgrad.data.regression import as_vector, weigh
+from masgrad.data.table_source import predictors
+from masgrad.errors import InputError, InputTypeError, MissingWarning, say
+from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.results.estimates import coefficients, reference
+from masgrad.fitting.sources import matrices
+from masgrad.models.glm import GLM
+from masgrad.models.network import ReluNetwork
+from masgrad.types import Array
+
+INTERVAL = ("se", "lower", "upper")
+"""Columns beside the mean, or the linear predictor, where an interval is asked for."""
+WHICH = ("mean", "linear")
+"""What is predicted."""
+
+Blocks = Iterator[tuple[np.ndarray, np.ndarray | None]]
+"""(X, offset or None) of every block."""
+
+
+class Response(NamedTuple):
+    """A mean as a function of the predictor, and the range that it has."""
+
+    mean: Callable[[Array], Array]
+    lowest: float = -np.inf
+    highest: float = np.inf
+
+
+def predict(
+    result: Fitted, data: Any, interval: float | None, which: str, offset: Any, exposure: Any
+) -> Any:
+    """Means (N,), or a data frame with intervals."""
+    parts = list(predicted_blocks(result, data, interval, which, offset, exposure))
+    names = (which,) if interval is None else (which, *INTERVAL)
+    none = np.empty(0)  # of a table without rows
+    columns = {n: np.concatenate([none, *(part[n] for part in parts)]) for n in names}
+    if interval is None:
+        return columns[which]
+    return pd.DataFrame(columns, data.index if isinstance(data, pd.DataFrame) else None)
+
+
+def predicted_blocks(
+    result: Fitted,
+    data: Any,
+    interval: float | None = None,
+    which: str = "mean",
+    offset: Any = None,
+    exposure: Any = None,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Predictions block by block: a column named `which`, and with an interval the others."""
+    if interval is not None and not 0 < as_number("interval", interval) < 1:
+        raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
+    if which not in WHICH:
+        raise InputError(f"which={which!r} is not known; use one of {', '.join(WHICH)}")
+    if isinstance(data, tuple):
+        raise InputTypeError("predict takes X alone, not (X, y)")
+    response = _response(result) if which == "mean" else Response(lambda t: t)
+    blocks, place = _rows(result, data, offset, exposure)
+    missing = Missing(result.names)
+    for X, known in blocks:
+        with np.errstate(invalid="ignore", over="ignore"):
+            columns, t = _columns(result, response, X, known, interval)
+        none = ~np.isfinite(t) | np.isnan(columns[0])
+        missing.see(X, t, none)
+        names = (which, *INTERVAL)[: len(columns)]
+        yield {n: np.where(none, np.nan, a) for n, a in zip(names, columns, strict=True)}
+    missing.warn(place)
+
+
+def _columns(
+    result: Fitted,
+    response: Response,
+    X: np.ndarray,
+    known: np.ndarray | None,
+    interval: float | None,
+) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """The columns of a block, and its predictors t."""
+    t, J = _predictor(result, X, interval is not None)
+    t = t if known is None else t + known
+    if J is None or interval is None:
+        return (np.asarray(response.mean(t)),), t
+    c = reference(result.df).ppf((1 + interval) / 2)
+    return _with_interval(response, t, _errors(result, J), c), t
+
+
+def _rows(
+    result: Fitted, data: Any, offset: Any, exposure: Any
+) -> tuple[Blocks, Callable[[int], str]]:
+    """Blocks of the rows to predict, and how to name a row."""
+    check_offset(result, offset, exposure)
+    if isinstance(result.model, GLM) and result.terms is not None:
+        source = predictors(result.terms, data, offset, exposure)
+        return source.blocks(), source.place
+    known = _known(offset, exposure, data)
+    return _beside(_matrices(result, data), known), "row {}".format
+
+
+def check_offset(result: Fitted, offset: Any, exposure: Any) -> None:
+    """New rows of a fit that had an offset have one too: a column of the table, or an array."""
+    terms = result.terms
+    columns = terms is not None and (terms.offset is not None or terms.exposure is not None)
+    if result.has_offset and not columns and offset is None and exposure is None:
+        raise InputError(
+            "the fit had an offset or an exposure that was no column of a table: give that of "
+            "these rows too, offset=..."
+        )
+
+
+def _matrices(result: Fitted, data: Any) -> Iterator[np.ndarray]:
+    if not isinstance(result.model, GLM):
+        X = np.asarray(data, np.float64)
+        return (X[s : s + BLOCK] for s in range(0, max(len(X), 1), BLOCK))
+    return (_checked(result, X) for X in matrices(data, result.names))
+
+
+def _checked(result: Fitted, X: np.ndarray) -> np.ndarray:
+    if X.ndim != 2 or X.shape[1] != len(result.theta):
+        raise InputError(f"X has shape {X.shape}; (N, {len(result.theta)}) is needed")
+    return X
+
+
+def _known(offset: Any, exposure: Any, data: Any) -> np.ndarray | None:
+    """Offsets of rows in memory, with log(exposure)."""
+    rows = data.shape[0] if hasattr(data, "shape") else len(data)
+    parts = {"offset": offset, "exposure": exposure}
+    given = [None if v is None else as_vector(k, v, rows) for k, v in parts.items()]
+    return weigh([None, *given]).offset
+
+
+def _beside(blocks: Iterator[np.ndarray], known: np.ndarray | None) -> Blocks:
+    row = 0
+    for X in blocks:
+        yield X, None if known is None else known[row : row + len(X)]
+        row += len(X)
+
+
+def _predictor(result: Fitted, X: np.ndarray, slopes: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """t at every row and, if asked for, its gradient in theta."""
+    theta = np.where(np.isfinite(result.theta), result.theta, 0.0)
+    if not isinstance(result.model, ReluNetwork):
+        return X @ theta, X if slopes else None
+    import jax
+
+    at = result.model.predict
+    t = np.asarray(jax.vmap(at, (None, 0))(theta, X))
+    t = np.where(np.isfinite(X).all(1), t, np.nan)  # a unit of -inf is 0, as if it were known
+    return t, np.asarray(jax.vmap(jax.grad(at), (None, 0))(theta, X)) if slopes else None
+
+
+def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:
+    """Standard errors of the predictors, (n,)."""
+    variance = np.einsum("ij,ij->i", J @ result.cov, J)
+    return np.where(coefficients(result).depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
+
+
+def _response(result: Fitted) -> Response:
+    match result.model:
+        case GLM(family=family):
+            return Response(family.mean, *family.range)
+        case ReluNetwork():
+            return Response(lambda t: t)
+        case None:
+            raise InputTypeError(
+                "this result was loaded without its loss; give mg.load(path, model=...)"
+            )
+    raise InputTypeError(
+        f"{type(result.model).__name__} has no mean response to predict; use result.law.push"
+    )
+
+
+def _with_interval(
+    response: Response, t: np.ndarray, se: np.ndarray, c: float
+) -> tuple[np.ndarray, ...]:
+    """Mean, its standard error, and the limits in order."""
+    at = np.stack([t, t - c * se, t + c * se])
+    (mean, low, high), slopes = _mean_and_slope(response.mean, at)
+    rises = slopes[0] >= 0
+    lower, upper = np.where(rises, low, high), np.where(rises, high, low)
+    # Beyond the edge of a link's domain the mean turns, jumps, or is no number.
+    onward = slopes[0] * slopes[1:] >= 0
+    sound = np.where(rises, onward, onward[::-1])
+    sound[0] &= (response.lowest <= lower) & (lower <= mean)
+    sound[1] &= (mean <= upper) & (upper <= response.highest)
+    lower = np.where(sound[0], lower, response.lowest)
+    upper = np.where(sound[1], upper, response.highest)
+    with np.errstate(invalid="ignore"):
+        delta = np.where(np.isinf(se), np.inf, np.abs(slopes[0]) * se)
+    return mean, delta, lower, upper
+
+
+def _mean_and_slope(mean: Callable[[Array], Array], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and its derivative at every t."""
+    import jax
+    import jax.numpy as jnp
+
+    # At 0 autodiff takes |t| for flat, which stable forms of a mean are written in.
+    near = jnp.asarray(np.where(t == 0, np.finfo(float).tiny, t))
+    with np.errstate(all="ignore"):
+        return np.asarray(mean(t)), np.asarray(jax.jvp(mean, (near,), (jnp.ones_like(near),))[1])
+
+
+class Missing:
+    """The number of rows without a prediction, counted block by block, and the first reason.
+
+    Args:
+        names: of the columns of X, or ().
+    """
+
+    def __init__(self, names: Sequence[str] = ()):
+        self.names = names
+        self.rows = self.count = self.first = 0
+        self.why = ""
+
+    def see(self, X: np.ndarray, t: np.ndarray, none: np.ndarray) -> None:
+        """Count a block: its rows, their predictors, and a mask of those without a prediction."""
+        if none.any():
+            row = int(np.argmax(none))
+            if not self.count:
+                self.first, self.why = self.rows + row, self._reason(X[row], float(t[row]))
+            self.count += int(none.sum())
+        self.rows += len(none)
+
+    def _reason(self, x: np.ndarray, t: float) -> str:
+        wrong = np.flatnonzero(~np.isfinite(x))
+        if not len(wrong):
+            return f"its linear predictor {t:g} has no mean"
+        j = int(wrong[0])
+        name = f"column {self.names[j]!r}" if self.names else f"column {j} of X"
+        return f"its {name} is {x[j]:g}"
+
+    def warn(self, place: Callable[[int], str]) -> None:
+        """Warn if there were any; `place` names a row."""
+        if self.count:
+            have = "has" if self.count == 1 else "have"
+            say(
+                MissingWarning,
+                f"{self.count:,} of {self.rows:,} rows {have} no prediction (NaN), the first "
+                f"{place(self.first)}: {self.why}; drop or impute such rows to be rid of them",
+            )

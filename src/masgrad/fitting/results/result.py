@@ -1,0 +1,136 @@
+"""What `fit` returns: inference from the fit, predictions, updates, files and views."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from masgrad.errors import InputError
+from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.results import prediction, storage
+from masgrad.fitting.results.inference import Inference
+from masgrad.fitting.results.update import updated
+from masgrad.fitting.results.views import markup
+from masgrad.fitting.results.views.summary import summary
+from masgrad.models.model import Model
+from masgrad.precision import float64
+
+if TYPE_CHECKING:  # for the annotation alone
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Result(Inference):
+    """An estimate of theta*, its covariance, and how it was reached; it holds no data.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 2))
+        >>> r = mg.fit(mg.Linear(), (X, X @ [1.0, 2.0] + rng.normal(size=1000)))
+        >>> r.nobs, r.conf_int().shape, str(r.status)
+        (1000, (2, 2), 'converged')
+        >>> bool(r.wald_test("theta[0] = 1, theta[1] = 2").pvalue > 0.01)
+        True
+    """
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> "Result":
+        """A record of a fit, with methods."""
+        return cls(**{f.name: getattr(fitted, f.name) for f in fields(fitted)})
+
+    @float64
+    def predict(
+        self,
+        data: Any,
+        interval: float | None = None,
+        which: str = "mean",
+        *,
+        offset: Any = None,
+        exposure: Any = None,
+        penalized: bool = False,
+    ) -> Any:
+        """The mean response, (N,); with an interval a data frame: mean, se, lower, upper.
+
+        The interval is for the mean, by the delta method: that of the linear predictor is mapped
+        through the inverse link, so that its ends stay in the mean's range. Rows that depend on
+        what is not identified have the whole range; rows with a missing or an infinite value have
+        NaN, and a `MissingWarning` names the first.
+
+        Args:
+            data: rows X (N, p); a table or files where there was a formula, read in blocks.
+            interval: its level, such as 0.95.
+            which: "mean", or "linear" for the linear predictor, in a column of that name.
+            offset: of these rows; columns that the fit named are taken from the table.
+            exposure: likewise.
+            penalized: predict by `penalized_params`, which have no interval.
+        """
+        if not penalized:
+            return prediction.predict(self, data, interval, which, offset, exposure)
+        if self.penalized is None or interval is not None:
+            why = "there was no penalty" if self.penalized is None else "it has no interval"
+            raise InputError(f"penalized=True: {why}; leave it out")
+        shrunk = replace(self, theta=self.penalized)
+        return prediction.predict(shrunk, data, None, which, offset, exposure)
+
+    def update(self, data: Any, **keywords: Any) -> "Result":
+        """The estimate and intervals for the old rows and these new ones together.
+
+        Args:
+            data: new rows, in the form of the old ones.
+            keywords: those of `fit`, except penalty and formula.
+        """
+        return Result.of(updated(self, data, keywords))
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a JSON file, readable by `mg.load`."""
+        storage.save(self, path)
+
+    def summary(self, alpha: float = 0.05, width: int | None = None) -> str:
+        """A table in the layout of statsmodels, and how the estimate was reached.
+
+        Args:
+            alpha: one minus the level of the intervals.
+            width: columns of the page, those of the terminal by default; 80 are used, more if names
+                are long.
+        """
+        return summary(self, alpha, width)
+
+    def to_html(self, alpha: float = 0.05) -> str:
+        """The summary as a self-contained piece of HTML."""
+        return markup.html(self, alpha)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_latex(self, alpha: float = 0.05) -> str:
+        """The summary as a LaTeX table, for the package booktabs."""
+        return markup.latex(self, alpha)
+
+    def plot(self, path: str | Path | None = None, alpha: float = 0.05) -> "Figure":
+        """Coefficients with their intervals and, if recorded, the path of the fit.
+
+        Args:
+            path: where to save the figure: .png, .pdf, .svg.
+            alpha: one minus the level of the intervals.
+        """
+        from masgrad.fitting.results.views.plots import plot  # matplotlib is heavy
+
+        return plot(self, path, alpha)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.theta[:6], self.coefficients.se, strict=False)
+        shown = ", ".join(f"{t:.4g} +- {s:.2g}" for t, s in pairs)
+        more = ", ..." if len(self.theta) > 6 else ""
+        return (
+            f"Result({self.kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
+        )
+
+
+def load(path: str | Path, model: Model | None = None) -> Result:
+    """A result from a file that `Result.save` wrote.
+
+    Args:
+        path: the file.
+        model: needed for `update` and `predict` if the loss was a `CustomLoss`.
+    """
+    return Result.of(storage.read(path, model))

@@ -1,0 +1,235 @@
+"""Results on disk: JSON with a checksum, written whole or not at all.
+
+Arrays are base64 of little-endian float64: what is loaded is what was saved, to the last bit.
+No code is stored: a loss of the user's own is given again to `load`.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from masgrad.data.formula.terms import Terms
+from masgrad.errors import InputError
+from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
+from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.penalised.path import PenaltyPath
+from masgrad.fitting.results.estimates import coefficients
+from masgrad.fitting.status import LARGEST_REMAINDER, Status
+from masgrad.fitting.uncertainty.diagnostics import Diagnostics
+from masgrad.models.families import make_family
+from masgrad.models.glm import GLM
+from masgrad.models.mixture import GaussianMixture
+from masgrad.models.model import Model
+from masgrad.models.network import ReluNetwork
+from masgrad.models.trace import TraceRegression
+from masgrad.version import __version__
+
+FORMAT, OLD_FORMAT = "masgrad result 3", "masgrad result 2"
+
+RENAMED = {
+    "how": "fit_info",
+    "frame": "coordinates",
+    "local": "local_model",
+    "free": "null_directions",
+    "loose": "not_identified",
+    "shifted": "has_offset",
+    "far": "transforms_rows",
+    "peak": "max_weighted_x",
+}
+"""Fields of files in the old format, and their names now."""
+
+
+def save(fitted: Fitted, path: str | Path) -> None:
+    """Write a result to exactly this path."""
+    body = _to_json(fitted)
+    text = json.dumps({"format": FORMAT, "sha256": _digest(body), "result": body}, indent=1)
+    with replaced(Path(path)) as file:
+        file.write(text.encode())
+
+
+def read(path: str | Path, model: Model | None = None) -> Fitted:
+    """The record in a file that `save` wrote; `model` is given again if it was a `CustomLoss`."""
+    text = Path(path).read_text()
+    try:
+        outer = json.loads(text)
+        body, format = outer["result"], outer["format"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not a saved result: {error}") from None
+    if format not in (FORMAT, OLD_FORMAT):
+        raise InputError(f"{path} has the format {format!r}; {FORMAT!r} is needed")
+    if _digest(body) != outer.get("sha256"):
+        raise InputError(f"{path} is damaged: its checksum does not match; save the result again")
+    return _from_json(_renamed(body) if format == OLD_FORMAT else body, model)
+
+
+def _renamed(body: dict[str, Any]) -> dict[str, Any]:
+    """A body in the old format, with the names of the new one and a status."""
+    new = {RENAMED.get(k, k): v for k, v in body.items()}
+    for part in ("coordinates", "local_model"):
+        new[part] = {RENAMED.get(k, k): v for k, v in new[part].items()}
+    return new | {"status": _old_status(new).name}
+
+
+def _old_status(body: dict[str, Any]) -> Status:
+    """The status of a result that was saved before there were any, as far as it can be told."""
+    nothing_known = np.isnan(_unpack(body["local_model"]["constants"])).any()
+    if body["target"] == NO_TARGET:
+        return Status.PENALISED_ONLY
+    if body["target"] == PENALISED_OPTIMUM:
+        return Status.PENALISED_TARGET
+    if nothing_known:
+        return Status.INTERRUPTED
+    if any(body["not_identified"]):
+        pairs = zip(body["params"], body["not_identified"], strict=True)
+        empty = all(estimate is None for estimate, out in pairs if out)
+        return Status.NOT_IDENTIFIED if empty else Status.SEPARATED
+    if not _unpack(body["cov"]).any():
+        return Status.PERFECT_FIT
+    far = body["fit_info"]["remainder"] > LARGEST_REMAINDER
+    return Status.READS_USED_UP if far else Status.CONVERGED
+
+
+def _digest(body: dict) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _to_json(r: Fitted) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "kind": r.kind,
+        "status": r.status.name,
+        "model": _model_to_json(r.model),
+        "names": list(r.names),
+        "terms": None if r.terms is None else r.terms.to_json(),
+        "nobs": r.nobs,
+        "params": [float(t) if np.isfinite(t) else None for t in r.theta],
+        "bse": [float(s) if np.isfinite(s) else None for s in coefficients(r).se],
+        "cov_type": r.cov_type,
+        "target": r.target,
+        "df": r.df,
+        "notes": list(r.notes),
+        "fit_info": asdict(r.fit_info),
+        "has_offset": r.has_offset,
+        "diagnostics": r.diagnostics.to_json(),
+        "penalized": None if r.penalized is None else _pack(r.penalized),
+        "path": None if r.path is None else _fields(r.path),
+        "theta": _pack(r.theta),
+        "cov": _pack(r.cov),
+        "null_directions": _pack(r.null_directions),
+        "not_identified": r.not_identified.tolist(),
+        "coordinates": _fields(r.coordinates),
+        "local_model": _fields(r.local_model),
+    }
+
+
+def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
+    return Fitted(
+        model=model or _model_from_json(body["model"]),
+        theta=_unpack(body["theta"]),
+        cov=_unpack(body["cov"]),
+        nobs=body["nobs"],
+        names=tuple(body["names"]),
+        cov_type=body["cov_type"],
+        fit_info=_fit_info(body["fit_info"]),
+        has_offset=body["has_offset"],
+        diagnostics=Diagnostics.from_json(body["diagnostics"]),
+        penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
+        path=None if body.get("path") is None else _path(_values(body["path"])),
+        coordinates=Coordinates(**_values(body["coordinates"])),
+        local_model=LocalModel(**_values(body["local_model"])),
+        null_directions=_unpack(body["null_directions"]),
+        not_identified=np.array(body["not_identified"], bool),
+        status=Status[body["status"]],
+        terms=None if body["terms"] is None else Terms.from_json(body["terms"]),
+        df=body["df"],
+        kind=body["kind"],
+        target=body["target"],
+        notes=tuple(body["notes"]),
+    )
+
+
+def _fit_info(values: dict[str, Any]) -> FitInfo:
+    path = tuple((str(stage), float(distance)) for stage, distance in values["path"])
+    return FitInfo(**{**values, "path": path})
+
+
+def _path(values: dict[str, Any]) -> PenaltyPath:
+    return PenaltyPath(**{**values, "names": tuple(values["names"])})
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {
+        k: _pack(v) if isinstance(v, np.ndarray) else v
+        for k, v in vars(record).items()
+        if k != "spectrum"
+    }
+
+
+def _values(fields: dict[str, Any]) -> dict[str, Any]:
+    return {k: _unpack(v) if isinstance(v, dict) else v for k, v in fields.items()}
+
+
+def _pack(a: np.ndarray) -> dict[str, Any]:
+    data = np.ascontiguousarray(a, "<f8").tobytes()
+    return {"shape": list(a.shape), "float64": base64.b64encode(data).decode()}
+
+
+def _unpack(packed: dict[str, Any]) -> np.ndarray:
+    data = np.frombuffer(base64.b64decode(packed["float64"]), "<f8")
+    return data.astype(np.float64).reshape(packed["shape"])
+
+
+def _model_to_json(model: Model | None) -> dict[str, Any] | None:
+    match model:
+        case TraceRegression():
+            return {"name": "TraceRegression", "rows": model.height, "cols": model.width}
+        case GLM():
+            family = model.family
+            said = {"family": family.name, "link": family.link, "parameter": family.parameter}
+            return {"name": "GLM", **said}
+        case GaussianMixture():
+            sigma = float(model.sigma)
+            return {"name": "GaussianMixture", "components": model.components, "sigma": sigma}
+        case ReluNetwork():
+            return {"name": "ReluNetwork", "inputs": model.inputs, "hidden": model.hidden}
+    return None
+
+
+def _model_from_json(spec: dict[str, Any] | None) -> Model | None:
+    if spec is None:
+        return None
+    spec = dict(spec)
+    if spec["name"] == "GLM":
+        return GLM(make_family(spec["family"], spec["link"], spec["parameter"]))
+    kinds = {c.__name__: c for c in (TraceRegression, GaussianMixture, ReluNetwork)}
+    return kinds[spec.pop("name")](**spec)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file that takes the place of `path` if nothing goes wrong."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,130 @@
+"""New rows after old ones: the old rows enter as their local quadratic model.
+
+    minimise   Q_old(phi) + sum over new rows of their loss
+
+Q_old was taken at the old estimate; what it misses at the new one is of third order, and is
+measured on the new rows as for any other part.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from masgrad.data.regression import with_design
+from masgrad.data.source import Arrays, Source
+from masgrad.data.table_source import table_source
+from masgrad.errors import InputError, InputTypeError
+from masgrad.fitting.assemble import Task
+from masgrad.fitting.fit import fit_source
+from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
+from masgrad.fitting.options import KEYWORDS, Options, options_of
+from masgrad.fitting.results.estimates import labels_of
+from masgrad.fitting.results.prediction import check_offset
+from masgrad.fitting.sources import as_source
+from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
+from masgrad.models.canonical import Gaussian
+from masgrad.models.glm import GLM
+from masgrad.models.model import Model
+from masgrad.precision import float64
+
+UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula")]
+
+NOT_PENALISED = (
+    "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
+    "none; fit all rows together for them."
+)
+
+FROM_PENALISED = (
+    "H and M of the old rows are those at a penalised estimate, from which theirs was one step: "
+    "errors may be several per cent off."
+)
+
+
+@float64
+def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
+    """The record for old and new rows together."""
+    model = _check_old(old)
+    same = old.cov_type if old.cov_type in ("HC1", "nonrobust") else "robust"
+    options = options_of("update", {"cov_type": same} | keywords, UPDATE_KEYWORDS)
+    _check_options(old, model, options)
+    if old.terms is not None:
+        source = table_source(data, old.terms, options.memory, options.block_size, **options.roles)
+    else:
+        source, _ = as_source(
+            model, data, None, options.memory, options.block_size, **options.roles
+        )
+    check_offset(old, options.offset, options.exposure)
+    _check_columns(old, source)
+    task = Task(model, source, old.terms, options)
+    new = fit_source(task, old.coordinates, old.local_model)
+    remainder = old.fit_info.remainder * np.sqrt(old.nobs / new.nobs)
+    info = replace(new.fit_info, remainder=new.fit_info.remainder + remainder)
+    status = first_of(new.status, *_distance(info.remainder, options))
+    return replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
+
+
+def _distance(remainder: float, options: Options) -> tuple[Status | None, ...]:
+    """What the remainder of old and new rows together says."""
+    return (
+        Status.READS_USED_UP if remainder > LARGEST_REMAINDER else None,
+        Status.APPROXIMATE if remainder > 10 * options.tolerance else None,
+    )
+
+
+def _check_old(old: Fitted) -> Model:
+    """The model of the old rows, if they can be represented by their local model."""
+    if old.model is None:
+        raise InputTypeError(
+            "this result was loaded without its loss; give mg.load(path, model=...)"
+        )
+    if old.target == PENALISED_OPTIMUM:
+        raise InputError(
+            "this estimate is about the penalised optimum, which other rows would move; fit all "
+            "rows together"
+        )
+    if old.not_identified.any():
+        raise InputError(
+            f"{labels_of(old)[int(np.argmax(old.not_identified))]} has no estimate, so that the "
+            "old rows cannot stand as a local model; fit all rows together"
+        )
+    return old.model
+
+
+def _check_options(old: Fitted, model: Model, options: Options) -> None:
+    other_link = isinstance(model, GLM) and not model.family.canonical
+    if options.cov_type == "nonrobust" and other_link and old.local_model.information is None:
+        raise InputError(
+            "the old rows were fitted without the expected information that cov_type='nonrobust' "
+            "needs; fit them again"
+        )
+    if options.cov_type == "HC3" or options.method == "chains":
+        raise InputError(
+            "update keeps no old rows, which HC3 and chains need; use 'robust' or 'HC1'"
+        )
+
+
+def _notes(old: Fitted, new: Fitted) -> list[str]:
+    notes = []
+    if old.penalized is not None:
+        gaussian = isinstance(old.model, GLM) and isinstance(old.model.family, Gaussian)
+        notes += [NOT_PENALISED] if gaussian else [FROM_PENALISED, NOT_PENALISED]
+    if old.cov_type not in (new.cov_type, "HC0"):
+        notes.append(f"{old.cov_type} needs the old rows: these errors are {new.cov_type}.")
+    return notes
+
+
+def _check_columns(old: Fitted, source: Source) -> None:
+    """New rows have the columns of the old ones, in their order."""
+    if not isinstance(source, Arrays) or not isinstance(old.model, GLM) or old.terms:
+        return
+    X = source.rows[0]
+    if X.shape[1] != len(old.theta):
+        raise InputError(f"X has shape {X.shape}; the old rows had {len(old.theta)} columns")
+    if old.names and source.names:
+        missing = [name for name in old.names if name not in source.names]
+        if missing:
+            raise InputError(f"X has no column {missing[0]!r}, which the old rows had")
+        X = X[:, [source.names.index(name) for name in old.names]]
+        source.rows = with_design(source.rows, X)
+        source.names = old.names

@@ -1,0 +1,1 @@
+"""A result as text, as HTML and LaTeX, and as a picture."""

@@ -1,0 +1,209 @@
+"""How a fit ended: one enumeration, whose message is the advice.
+
+    result.status                 Status.SEPARATED
+    result.status.message         "the likelihood rises for ever in some direction: ..."
+
+Warnings, notes and diagnostics add details (which column, how far) and nothing else. If several
+statuses apply, the first in the order of the enumeration is the result's.
+"""
+
+import enum
+
+from masgrad.errors import (
+    AccuracyWarning,
+    IdentificationWarning,
+    InterruptedWarning,
+    OrderWarning,
+    PerfectFitWarning,
+    SeparationWarning,
+    say,
+)
+from masgrad.fitting.identification.rank import NullSpace, label
+from masgrad.fitting.objective.monitor import DRIFT_LIMIT
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.covariance import Uncertainty
+
+LARGEST_REMAINDER = 0.3
+"""Predicted remainder, in standard errors, of a single read or an update without a warning."""
+
+LARGEST_SHIFT, LARGEST_SHIFT_AFTER_PRIOR = 1.0, 0.3
+"""Change of a residual, in units of its noise, since M was summed, without a warning."""
+
+
+class Status(enum.Enum):
+    """How a fit ended; `message` is the advice."""
+
+    INTERRUPTED = (
+        "interrupted",
+        "the fit was stopped by Ctrl-C: the result is about the rows read so far; fit again for all"
+        " of them",
+    )
+    PENALISED_ONLY = (
+        "penalised without intervals",
+        "the data alone do not determine every coefficient: params are penalized_params, and their"
+        " standard errors inf; use more rows, or drop columns",
+    )
+    PENALISED_TARGET = (
+        "about the penalised optimum",
+        "the data alone do not bound every coefficient, the penalty does: estimates and intervals"
+        " are about the penalised optimum",
+    )
+    SEPARATED = (
+        "separated",
+        "the likelihood rises for ever in some direction, which has no estimate and no interval;"
+        " drop the column, join categories, or use a penalty",
+    )
+    NOT_IDENTIFIED = (
+        "not identified",
+        "the data say nothing about some direction of theta (standard error inf or nan); drop the"
+        " column, or ask for what is identified: result.contrast, result.law.push",
+    )
+    PERFECT_FIT = (
+        "perfect fit",
+        "every response is fitted to rounding: standard errors are 0, and z and p-values mean"
+        " nothing (nan); is the response constant, or computed from the columns?",
+    )
+    ORDERED_ROWS = (
+        "rows in an order",
+        "the rows are not in a random order, on which a single read relies, or the responses are"
+        " separated; shuffle the rows, or let them be read twice",
+    )
+    READS_USED_UP = (
+        "reads used up",
+        "the estimate may be further from the optimum of these rows than was asked for"
+        " (fit_info.remainder, in standard errors); allow more reads: passes='auto' or 'converge'",
+    )
+    APPROXIMATE = (
+        "approximate",
+        "the estimate is near the optimum of these rows: fit_info.remainder predicts how near, in"
+        " standard errors; let all rows be read together, and twice, for more",
+    )
+    CONVERGED = (
+        "converged",
+        "the estimate is the optimum of these rows, to the accuracy that was asked for",
+    )
+
+    def __init__(self, label: str, message: str):
+        self.label, self.message = label, message
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing needs attention."""
+        return self in (Status.CONVERGED, Status.APPROXIMATE)
+
+
+def first_of(*found: Status | None) -> Status:
+    """The status that stands first in the enumeration; CONVERGED if there is none."""
+    return next((status for status in Status if status in found), Status.CONVERGED)
+
+
+def _is_far(options: Options, objective: Objective, reader: Reader, done: Estimate) -> bool:
+    """Whether the predicted remainder is beyond what was asked for."""
+    many_reads = options.open_ended and reader.source.rereadable
+    exact = many_reads and objective.prior is None and not done.one_step
+    return done.remainder > (10 * options.tolerance if exact else LARGEST_REMAINDER)
+
+
+def status_of(
+    options: Options, objective: Objective, reader: Reader, done: Estimate, found: Uncertainty
+) -> Status:
+    """How a fit ended."""
+    far = _is_far(options, objective, reader, done)
+    near = done.remainder <= 10 * options.tolerance or done.one_step
+    return first_of(
+        Status.INTERRUPTED if reader.monitor.interrupted else None,
+        Status.SEPARATED if found.null.recession.size else None,
+        Status.NOT_IDENTIFIED if found.null.size else None,
+        Status.PERFECT_FIT if found.perfect else None,
+        Status.ORDERED_ROWS if done.score_statistic > DRIFT_LIMIT else None,
+        Status.READS_USED_UP if far else None,
+        None if near else Status.APPROXIMATE,
+    )
+
+
+def warn(
+    options: Options,
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    found: Uncertainty,
+) -> None:
+    """Give the warnings of a fit: messages of statuses, with details."""
+    _warn_not_identified(found.null, reader.source.names)
+    if found.perfect:
+        say(PerfectFitWarning, Status.PERFECT_FIT.message)
+    if reader.monitor.interrupted:
+        say(
+            InterruptedWarning,
+            f"stopped by Ctrl-C in read {done.reads}: the result is about the "
+            f"{found.local_model.rows:,} rows that it had seen",
+        )
+    elif not found.null.size:
+        _warn_order(reader, sample, done, found.drift)
+        _warn_shift(objective, done)
+        if _is_far(options, objective, reader, done):
+            say(
+                AccuracyWarning,
+                f"after {done.reads} reads the estimate may still be {done.remainder:.2g} standard "
+                "errors from the optimum of these rows",
+            )
+
+
+def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
+    """Warn of the directions without an estimate."""
+    if null.recession.size:
+        columns = ", ".join(label(names, j) for j in null.separated())
+        say(
+            SeparationWarning,
+            f"the responses are separated along {columns}: {Status.SEPARATED.message}",
+        )
+    if null.flat.size:
+        p, k = null.flat.shape
+        say(
+            IdentificationWarning,
+            f"the loss is flat in {k} of {p} directions of theta: parameters "
+            "that move along them are not identified (standard error inf); functions that do not "
+            "depend on them are: result.law.push(function)",
+        )
+    if len(null.empty):
+        columns = ", ".join(label(names, j) for j in null.empty)
+        say(
+            IdentificationWarning,
+            f"column {columns} is 0 in every row: its coefficient is not estimable (NaN); drop it",
+        )
+
+
+def _warn_order(reader: Reader, sample: Sample, done: Estimate, drift: float) -> None:
+    if done.score_statistic > DRIFT_LIMIT:
+        say(
+            OrderWarning,
+            f"the first rows pull {done.score_statistic:.0f} standard deviations away from the "
+            f"estimate: {Status.ORDERED_ROWS.message}",
+        )
+    elif drift > DRIFT_LIMIT and not sample.complete and reader.source.ordered:
+        once = "a single read relies on it: let the rows be read twice"
+        made_up = once if done.reads == 1 else "correcting reads make up for that"
+        say(
+            OrderWarning,
+            f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
+            f"more than they would; {made_up}. If neighbouring rows belong together, such as "
+            "repeated measurements, intervals for independent rows are too short",
+        )
+
+
+def _warn_shift(objective: Objective, done: Estimate) -> None:
+    shift, alone = done.max_residual_shift, objective.prior is None
+    if shift > (LARGEST_SHIFT if alone else LARGEST_SHIFT_AFTER_PRIOR):
+        say(
+            AccuracyWarning,
+            f"some row's residual moved by {shift:.2g} times its noise since it was read: "
+            "standard errors may be off; let all rows be read together, and twice",
+        )

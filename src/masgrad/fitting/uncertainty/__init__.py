@@ -1,0 +1,1 @@
+"""From an optimum to standard errors: sandwich, chains, likelihood, diagnostics."""

@@ -1,0 +1,251 @@
+"""The uncertainty of an estimate of theta*: null directions, and the covariance of the others.
+
+    robust (HC0)   H^-1 M H^-1            M = sum of g g', uncentred; H observed
+    HC1            times N / (N - p)
+    HC3            residuals divided by 1 - leverage: an extra read
+    nonrobust      expected H^-1, times Pearson's X^2 / (N - p) where the family has a dispersion
+
+All are sums over rows, so that no factor 1/N remains. Null directions are held fixed. If responses
+are a function of the columns, residuals are rounding errors, and so would be standard errors:
+squared residuals over the variance function, averaged with the weights of H, are tr M / tr H, which
+has no unit except for the Gaussian family, where it has that of y^2.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from masgrad.data.regression import weight_of
+from masgrad.errors import AccuracyWarning, InputError, say
+from masgrad.fitting.identification.checks import check_kinks
+from masgrad.fitting.identification.rank import NullSpace, null_space
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
+from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
+from masgrad.models.glm import GLM, add_offset
+from masgrad.models.mixture import GaussianMixture
+from masgrad.models.model import Model
+from masgrad.types import Rows
+
+KINDS = ("robust", "HC0", "HC1", "HC3", "nonrobust")
+
+ROUNDING_RESIDUAL = 1e-28
+"""Squared residuals of a few dozen units in the last place."""
+
+SUSPECT_RESIDUAL = 1e-12
+"""M may be from a point before the last step: up to this, pilot rows decide."""
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What is known at the estimate.
+
+    Args:
+        local_model: without the penalty's share of the loss.
+        null: directions that are not identified.
+        cov: covariance of phi.
+        perfect: whether residuals are rounding errors.
+        noise: variance of the gradient of one observation.
+        drift: of the gradients over the last read, in standard deviations.
+        spread: of chains, if they were run.
+        notes: on the chains.
+        extra_reads: reads besides those of the estimate.
+    """
+
+    local_model: LocalModel
+    null: NullSpace
+    cov: np.ndarray
+    perfect: bool
+    noise: np.ndarray
+    drift: float
+    spread: ChainSpread | None = None
+    notes: tuple[str, ...] = ()
+    extra_reads: int = 0
+
+
+def uncertainty(
+    objective: Objective, reader: Reader, sample: Sample, done: Estimate, options: Options
+) -> Uncertainty:
+    """What is known at the estimate."""
+    found = _sandwich(objective, reader, sample, done, options)
+    return _with_chains(objective, reader, sample, found, options)
+
+
+def _sandwich(
+    objective: Objective, reader: Reader, sample: Sample, done: Estimate, options: Options
+) -> Uncertainty:
+    """The local model at the estimate, what it does not identify, and its covariance."""
+    local = _without_penalty(objective, done.local_model)
+    once_more = needs_deviance_pass(objective, reader, sample, options.open_ended)
+    once_more = once_more and not reader.monitor.interrupted
+    local = deviance_pass(objective, reader, sample, local) if once_more else local
+    if not objective.linear:
+        check_kinks(objective, local, sample)
+    null = null_space(objective, reader, sample, local, done.recession)
+    noise = objective.gradient_noise(local, sample.design_effect)
+    C = _covariance(objective, reader, local, null, options.cov_type)
+    perfect = not null.size and is_perfect(objective, sample, local)
+    if perfect:
+        C, local = np.zeros_like(C), replace(local, squares=0.0)
+    reads = once_more + (options.cov_type == "HC3")
+    drift = reader.monitor.drift(noise)
+    return Uncertainty(local, null, C, perfect, noise, drift, extra_reads=reads)
+
+
+def _without_penalty(objective: Objective, local: LocalModel) -> LocalModel:
+    """The local model with the loss that likelihoods and dispersions are about."""
+    extra = local.count * objective.ridge.value(local.point)
+    return replace(local, loss=local.loss - extra, squares=max(local.squares - 2 * extra, 0.0))
+
+
+def _covariance(
+    objective: Objective, reader: Reader, local: LocalModel, null: NullSpace, cov_type: str
+) -> np.ndarray:
+    if cov_type == "HC3":
+        meat = leveraged_meat(objective, reader, local, null.directions)
+        local = replace(local, meat=meat)
+    return covariance(local, cov_type, objective.dispersed, null.directions)
+
+
+def _with_chains(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    found: Uncertainty,
+    options: Options,
+) -> Uncertainty:
+    """The covariance from chains, if they were asked for and can be run; a note says if not."""
+    if options.method != "chains" or reader.monitor.interrupted:
+        return found
+    if found.null.size or found.perfect:
+        why = "no row has a gradient" if found.perfect else "some directions have no estimate"
+        return replace(found, notes=(f"Chains were not run, for {why}: HC0 instead.",))
+    note = "The chains were stopped: HC0 instead."
+    with reader.interruptible():
+        try:
+            spread = chain_covariance(
+                objective, reader, sample, found.local_model, found.cov, options
+            )
+        except Diverged:
+            note = "The chains left the numbers for which the link has a mean: HC0 instead."
+            say(AccuracyWarning, note)
+        else:
+            if not spread.agrees:
+                times = f"{spread.ratio:.2f} times the sandwich's"
+                say(AccuracyWarning, f"chains' standard errors are {times}")
+            reads = found.extra_reads + 1
+            return replace(
+                found, cov=spread.cov, spread=spread, notes=(spread.note,), extra_reads=reads
+            )
+    return replace(found, notes=(note,))
+
+
+# The kinds of covariance.
+
+
+def check_kind(cov_type: str, model: Model, rereadable: bool) -> None:
+    """Refuse a covariance that is not known, or that this model and these data do not have."""
+    if cov_type not in KINDS:
+        raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(KINDS)}")
+    if cov_type == "nonrobust" and not isinstance(model, GLM | GaussianMixture):
+        raise InputError(
+            "cov_type='nonrobust' trusts the loss to be a negative log-likelihood, which "
+            f"{type(model).__name__} need not be; use 'robust'"
+        )
+    if cov_type == "HC3" and not (isinstance(model, GLM) and rereadable):
+        raise InputError(
+            "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "
+            "use 'HC1'"
+        )
+
+
+def needs_information(cov_type: str, model: Model) -> bool:
+    """Whether the expected H is summed as well: for non-robust errors of non-canonical links."""
+    return cov_type == "nonrobust" and isinstance(model, GLM) and not model.family.canonical
+
+
+def covariance(
+    local: LocalModel, cov_type: str, dispersed: bool, null_basis: np.ndarray
+) -> np.ndarray:
+    """Covariance of phi, (p, p), with the directions of `null_basis` (p, k) held fixed."""
+    part, B = restrict(local, null_basis)
+    free = B.shape[1]
+    if not free:
+        return np.zeros_like(local.hessian)
+    if local.count <= free and (cov_type == "HC1" or (cov_type == "nonrobust" and dispersed)):
+        raise InputError(
+            f"cov_type={cov_type!r} divides by N - p, and N = {local.count:g} (weights are "
+            f"frequencies), p = {free}; use 'HC0'"
+        )
+    if cov_type == "nonrobust":
+        scale = local.squares / (local.count - free) if dispersed else 1.0
+        C = part.expected().inverse() * scale
+    else:
+        factor = local.count / (local.count - free) if cov_type == "HC1" else 1.0
+        C = part.sandwich() * factor
+    return B @ C @ B.T
+
+
+def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.ndarray]:
+    """The local model on the complement of some directions, and a basis of the complement."""
+    p = len(local.point)
+    if not null_basis.shape[1]:
+        return local, np.eye(p)
+    U, _, _ = np.linalg.svd(null_basis, full_matrices=True)
+    B = U[:, null_basis.shape[1] :]
+    return (
+        replace(
+            local,
+            point=local.point @ B,
+            gradient=local.gradient @ B,
+            hessian=B.T @ local.hessian @ B,
+            meat=B.T @ local.meat @ B,
+            information=None if local.information is None else B.T @ local.information @ B,
+        ),
+        B,
+    )
+
+
+def leveraged_meat(
+    objective: Objective, reader: Reader, local: LocalModel, null_basis: np.ndarray
+) -> np.ndarray:
+    """Sum of g g' / (1 - h)^2 with h the leverage of a row: the meat of HC3."""
+    part, B = restrict(local, null_basis)
+    half = B @ np.linalg.cholesky(part.inverse())
+    total = np.zeros_like(local.meat)
+    for rows in reader.source.blocks():
+        total += _leveraged_block(objective, local.point, half, rows)
+    return total
+
+
+def _leveraged_block(
+    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
+) -> np.ndarray:
+    assert objective.family is not None
+    U, a = objective.features(rows), weight_of(rows)
+    r, w = objective.family.slope_and_curvature(add_offset(U @ phi, rows), rows[1])
+    leverage = w * np.square(U @ half).sum(1)
+    r = r if a is None else r * np.sqrt(a)
+    Z = U * (r / np.maximum(1.0 - leverage, 1e-12))[:, None]
+    return Z.T @ Z
+
+
+def is_perfect(objective: Objective, sample: Sample, local: LocalModel) -> bool:
+    """Whether the fit leaves nothing but rounding errors."""
+    if objective.family is None or objective.ridge.matrix is not None:
+        return False
+    gaussian = objective.family.name == "gaussian"
+    unit = -2 * local.constants[0] / local.count if gaussian else 1.0
+    if not _mean_residual(local) <= SUSPECT_RESIDUAL * unit:  # NaN included
+        return False
+    pilot = objective.local_model(local.point, sample.rows)
+    return _mean_residual(pilot) <= ROUNDING_RESIDUAL * unit
+
+
+def _mean_residual(local: LocalModel) -> float:
+    return float(np.trace(local.meat) / np.trace(local.hessian))

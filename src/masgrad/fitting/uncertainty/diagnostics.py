@@ -1,0 +1,252 @@
+"""What may be wrong with a fit, in one plain sentence each, and what to do about it.
+
+The bias that p / N causes is that of a maximum likelihood estimate to first order,
+
+    E[theta^] - theta*  ~  -H^-1 sum_i  w_i x_i q_i mu''_i / (2 mu'_i),   q_i = scale x_i' H^-1 x_i
+
+(Cox & Snell 1968, for any link; scale is the dispersion). It is of order p / N, but grows with the
+signal: a logistic fit with strong effects can be biased by more than its standard error at
+p / N = 0.005.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from masgrad.data.arrays import blocks, pick
+from masgrad.data.regression import total_weight, weight_of
+from masgrad.fitting.identification.rank import NullSpace
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.monitor import DRIFT_LIMIT
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.chains import burn_in, effective_size, split_rhat
+from masgrad.models.family import Family
+from masgrad.models.glm import add_offset
+from masgrad.types import Rows
+
+LARGEST_CONDITION = 1e8
+LARGEST_BIAS = 0.5
+"""Bias of an estimate, in standard errors, that intervals tolerate."""
+
+BIAS_ROWS = 8192
+"""Pilot rows over which the bias is summed."""
+
+LARGEST_RHAT = 1.05
+SMALLEST_EFFECTIVE_SIZE = 100
+LEAN = "they lean on the sandwich's H and hardly check it"
+NOT_EXAMINED = "not examined: there are fewer than four blocks of rows."
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A name, whether all is well (None if that is not known), and a sentence."""
+
+    name: str
+    ok: bool | None
+    sentence: str
+
+    def __str__(self) -> str:
+        mark = "?" if self.ok is None else "ok" if self.ok else "LOOK"
+        return f"{mark:<5} {self.name}: {self.sentence}"
+
+
+class Diagnostics(tuple[Diagnostic, ...]):
+    """The diagnostics of a fit; printed, a line each."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    __repr__ = __str__
+
+    @property
+    def troubles(self) -> tuple[Diagnostic, ...]:
+        """Those that need attention."""
+        return tuple(d for d in self if d.ok is False)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [vars(d) for d in self]
+
+    @classmethod
+    def from_json(cls, saved: Iterable[dict[str, Any]]) -> "Diagnostics":
+        return cls(Diagnostic(**d) for d in saved)
+
+
+def diagnose(
+    objective: Objective, reader: Reader, local: LocalModel, null: NullSpace, noise: np.ndarray
+) -> list[Diagnostic]:
+    """What the reads and the local model show; `noise` is the variance of a gradient."""
+    monitor, seen = reader.monitor, reader.monitor.has_segments
+    return [
+        _order(monitor.drift(noise), seen),
+        _blocks(*monitor.outlying_segment(noise, reader.source.ordered), seen),
+        _condition(local.condition),
+        *_identification(objective, null),
+    ]
+
+
+def _order(drift: float, examined: bool) -> Diagnostic:
+    ok = drift <= DRIFT_LIMIT if examined else None
+    if ok is None:
+        said = NOT_EXAMINED
+    elif ok:
+        said = f"gradients drift no more than in a random order ({drift:.1f} standard deviations)."
+    else:
+        said = (
+            f"neighbouring rows are alike: gradients drift {drift:.0f} standard deviations more "
+            "than in a random order; if rows are repeated measurements, these intervals are too "
+            "short: fit one row, such as the mean, for each unit."
+        )
+    return Diagnostic("order of rows", ok, said)
+
+
+def _blocks(surprise: float, place: str, examined: bool) -> Diagnostic:
+    ok = surprise <= DRIFT_LIMIT if examined else None
+    if ok is None:
+        said = NOT_EXAMINED
+    elif ok:
+        said = f"no stretch of rows stands out (largest: {surprise:.1f} standard deviations)."
+    else:
+        said = (
+            f"{place} pull {surprise:.0f} standard deviations away from the others; look at them: "
+            "another source, other units, or bad values?"
+        )
+    return Diagnostic("outlying blocks", ok, said)
+
+
+def _condition(condition: float) -> Diagnostic:
+    ok = condition < LARGEST_CONDITION
+    if ok:
+        said = f"of H, columns scaled: {condition:.3g}."
+    else:
+        said = (
+            f"columns nearly determine one another ({condition:.1g}): single coefficients are "
+            "known poorly and to fewer digits; drop or combine columns."
+        )
+    return Diagnostic("condition", ok, said)
+
+
+def _identification(objective: Objective, null: NullSpace) -> list[Diagnostic]:
+    """Directions without an estimate: because of X, and because of y."""
+    empty = null.is_empty if objective.linear else np.zeros_like(null.is_empty)
+    zero, others = int(empty.sum()), int((null.not_identified & ~empty).sum())
+    every = "every other direction has an estimate." if zero else "every direction has an estimate."
+    if others:
+        have, them = ("coefficient has", "it") if others == 1 else ("coefficients have", "them")
+        said = (
+            f"{others} {have} no estimate (s.e. inf): the data do not bound {them}; drop the "
+            "column, join categories, or use penalty=mg.L2(...)."
+        )
+    elif objective.ridge.matrix is not None:
+        said = "with the penalty every direction has an estimate."
+    elif objective.separable:
+        said = f"the responses are not separated: {every}"
+    else:
+        said = every
+    found = [Diagnostic("separation", not others, said)]
+    if zero:
+        if zero == 1:
+            said = "1 column is 0 in every row: its coefficient has no estimate (nan); drop it."
+        else:
+            said = f"{zero} columns are 0 in every row: they have no coefficients (nan); drop them."
+        found.append(Diagnostic("empty columns", False, said))
+    return found
+
+
+def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> list[Diagnostic]:
+    """The bias of order p/N, unless the objective is penalised or it is not known."""
+    if objective.ridge.matrix is not None:
+        return []
+    try:
+        shift = bias(objective, local, sample.rows)
+    except np.linalg.LinAlgError:
+        return []
+    if shift is None:
+        return []
+    size, share = local.wald_norm(shift), len(shift) / local.count
+    ok = size <= LARGEST_BIAS
+    said = f"p/N = {share:.2g} biases estimates by {size:.2g} standard errors at worst"
+    if not ok:
+        said += "; intervals are off by that: use more rows, fewer columns, or a penalty"
+    return [Diagnostic("p/N", ok, said + ".")]
+
+
+def step_diagnostic(done: Estimate, options: Options) -> Diagnostic:
+    """Whether MasGrad's step was stable, if MasGrad took part."""
+    c, averaged = options.step_size, any(name.startswith("MasGrad") for name, _ in done.stages)
+    if not averaged:
+        return Diagnostic("step", True, "all steps were Newton's; none depends on a step size.")
+    ok = c < 2
+    said = f"MasGrad's step {c:g} / gamma is {'stable' if c < 2 else 'NOT stable'} (below 2)"
+    if done.average_discarded:
+        said += "; its average was worse than its start and was not used"
+    if not ok:
+        said += "; leave step_size at 1 (the correcting reads do not depend on it)"
+    return Diagnostic("step", ok, said + ".")
+
+
+def chain_diagnostics(draws: np.ndarray) -> Sequence[Diagnostic]:
+    """Whether chains have forgotten their start; `draws` are iterates, (K, T, p)."""
+    each = [draws[:, :, j] for j in range(draws.shape[2])]
+    rhat = max(split_rhat(d) for d in each)
+    size = min(effective_size(d) for d in each)
+    steps, burn = draws.shape[1], max(burn_in(d) for d in each)
+    return [
+        Diagnostic(
+            "split-Rhat",
+            True if rhat < LARGEST_RHAT else None,
+            f"{rhat:.3f} at worst"
+            + ("." if rhat < LARGEST_RHAT else f"; chains are short: {LEAN}."),
+        ),
+        Diagnostic(
+            "effective size",
+            size >= SMALLEST_EFFECTIVE_SIZE,
+            f"that of {size:,.0f} independent iterates, at worst"
+            + (
+                "." if size >= SMALLEST_EFFECTIVE_SIZE else "; more chains or more rows are needed."
+            ),
+        ),
+        Diagnostic(
+            "burn-in",
+            True if burn <= steps // 4 else None,
+            f"{burn / steps:.0%} of the steps until the spread has settled; "
+            + ("corrected for." if burn <= steps // 4 else f"corrected for, but {LEAN}."),
+        ),
+    ]
+
+
+def bias(objective: Objective, local: LocalModel, pilot: Rows) -> np.ndarray | None:
+    """The bias of phi, from rows that represent the others; None if it is 0 or not known."""
+    family = objective.family
+    if family is None or (family.canonical and family.link == "identity"):
+        return None
+    half, pilot = np.linalg.cholesky(local.inverse()), pick(lambda a: a[:BIAS_ROWS], pilot)
+    total = np.zeros_like(local.point)
+    for rows in blocks(pilot):
+        total += _block(objective, family, local.point, half, rows)
+    scale = local.squares / max(local.count - len(total), 1) if family.dispersed else 1.0
+    return -local.solve(total) * (scale * local.count / total_weight(pilot))
+
+
+def _block(
+    objective: Objective, family: Family, phi: np.ndarray, half: np.ndarray, rows: Rows
+) -> np.ndarray:
+    U, a = objective.features(rows), weight_of(rows)
+    t = add_offset(U @ phi, rows)
+    q = np.square(U @ half).sum(1)
+    with np.errstate(all="ignore"):
+        pull = family.information(t) * q * _bend(family, t) / 2
+    pull = np.where(np.isfinite(pull), pull, 0.0)
+    return (pull if a is None else a * pull) @ U
+
+
+def _bend(family: Family, t: np.ndarray) -> np.ndarray:
+    """mu'' / mu', by differences."""
+    h = 1e-4 * np.maximum(np.abs(t), 1.0) if np.isinf(family.domain).all() else 1e-4 * np.abs(t)
+    up, here, down = family.mean(t + h), family.mean(t), family.mean(t - h)
+    return 2 * (up - 2 * here + down) / ((up - down) * h)
