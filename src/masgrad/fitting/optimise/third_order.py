@@ -162,7 +162,8 @@ def update_moments(
             expected += (there.information - here.information) * share
     squares = at.squares if isinstance(objective.family, Gaussian) else squares  # exact there
     moved = replace(at, hessian=H, meat=M, squares=squares, loss=loss, information=expected)
-    sound = min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0], squares) >= 0
+    positive = squares >= 0 or not objective.dispersed  # else X^2 is 0, up to rounding
+    sound = positive and min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0]) >= 0
     return moved if sound else at
 
 
