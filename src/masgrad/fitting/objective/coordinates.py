@@ -126,6 +126,11 @@ def of_design(X: np.ndarray) -> Coordinates:
         return _against_constant(centre, spread, int(constants[0]), far)
     if far:
         return _reflected(centre, spread)
+    return of_columns(X)
+
+
+def of_columns(X: np.ndarray) -> Coordinates:
+    """Coordinates that scale the columns of X and do not centre them."""
     zero = np.zeros(X.shape[1])
     size = _spread(X[:SPREAD_ROWS], zero)
     size = size if (size > 0).all() else _spread(X, zero)

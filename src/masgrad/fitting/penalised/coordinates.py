@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.errors import InputError
-from masgrad.fitting.objective.coordinates import Coordinates, identity, of_design
+from masgrad.fitting.objective.coordinates import (
+    LARGEST_SHIFT,
+    Coordinates,
+    identity,
+    of_columns,
+    of_design,
+)
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -79,11 +85,14 @@ def penalised_coordinates(model: Model, rows: Rows, penalty: Penalty) -> Coordin
     if isinstance(penalty, Nuclear) or not isinstance(model, GLM):
         return identity(model.dim(rows))
     found = of_design(rows[0])
-    if found.constant is None and found.transforms_rows:
-        far = int(np.argmax(np.abs(found.centre / found.scale)))
+    if found.constant is not None or not found.transforms_rows:
+        return found
+    shift = np.abs(found.centre / found.scale)
+    far = int(np.argmax(shift))
+    if shift[far] > LARGEST_SHIFT:
         raise InputError(
-            f"column {far} of X is {abs(found.centre[far] / found.scale[far]):.2g} standard "
+            f"column {far} of X is {shift[far]:.2g} standard "
             "deviations from 0, and there is no constant column to centre it against: add a column "
             "of ones, or subtract the mean"
         )
-    return found
+    return of_columns(rows[0])
