@@ -141,15 +141,20 @@ class Stream(Source):
     ordered = True
 
     def __init__(
-        self, start: Callable[[], Iterator[Rows]], rereadable: bool = True, block: int = BLOCK
+        self,
+        start: Callable[[], Iterator[Rows]],
+        rereadable: bool = True,
+        block: int = BLOCK,
+        *,
+        check: Callable[[Rows], Rows] = lambda rows: rows,
+        real: bool = True,
     ):
         if not callable(start):
             raise InputTypeError(
                 f"Stream needs a function that returns an iterator of blocks, got {start!r:.80}"
             )
         self.start, self.rereadable, self.block = start, rereadable, block
-        self.check: Callable[[Rows], Rows] = lambda rows: rows
-        self.real, self.dropped = True, False
+        self.check, self.real, self.dropped = check, real, False
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return prefetch(self._blocks())

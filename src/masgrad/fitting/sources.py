@@ -138,12 +138,10 @@ def _plain(data: Any) -> np.ndarray:
 def _stream(model: Model, data: Any, block: int) -> Source:
     if isinstance(data, Source) and not isinstance(data, Stream):
         return data
-    if isinstance(data, Stream):
-        stream = Stream(data.start, data.rereadable, block)
-    else:
-        stream = Stream(lambda: data, rereadable=False, block=block)
-    stream.check, stream.real = _checker(model), isinstance(model, GLM)
-    return stream
+    start, again = (
+        (data.start, data.rereadable) if isinstance(data, Stream) else (lambda: data, False)
+    )
+    return Stream(start, again, block, check=_checker(model), real=isinstance(model, GLM))
 
 
 def _arrays(model: GLM, data: Any, block: int, roles: dict[str, Any]) -> Arrays:

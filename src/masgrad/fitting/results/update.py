@@ -55,8 +55,7 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
             model, data, None, options.memory, options.block_size, **options.roles
         )
     check_offset(old, options.offset, options.exposure)
-    _check_columns(old, source)
-    task = Task(model, source, old.terms, options)
+    task = Task(model, _in_old_order(old, source), old.terms, options)
     new = fit_source(task, old.coordinates, old.local_model)
     remainder = old.fit_info.remainder * np.sqrt(old.nobs / new.nobs)
     info = replace(new.fit_info, remainder=new.fit_info.remainder + remainder)
@@ -114,17 +113,17 @@ def _notes(old: Fitted, new: Fitted) -> list[str]:
     return notes
 
 
-def _check_columns(old: Fitted, source: Source) -> None:
-    """New rows have the columns of the old ones, in their order."""
+def _in_old_order(old: Fitted, source: Source) -> Source:
+    """New rows with the columns of the old ones, in their order."""
     if not isinstance(source, Arrays) or not isinstance(old.model, GLM) or old.terms:
-        return
+        return source
     X = source.rows[0]
     if X.shape[1] != len(old.theta):
         raise InputError(f"X has shape {X.shape}; the old rows had {len(old.theta)} columns")
-    if old.names and source.names:
-        missing = [name for name in old.names if name not in source.names]
-        if missing:
-            raise InputError(f"X has no column {missing[0]!r}, which the old rows had")
-        X = X[:, [source.names.index(name) for name in old.names]]
-        source.rows = with_design(source.rows, X)
-        source.names = old.names
+    if not (old.names and source.names):
+        return source
+    missing = [name for name in old.names if name not in source.names]
+    if missing:
+        raise InputError(f"X has no column {missing[0]!r}, which the old rows had")
+    rows = with_design(source.rows, X[:, [source.names.index(name) for name in old.names]])
+    return Arrays(rows, old.names, source.block, source.real, source.kept)
