@@ -13,11 +13,13 @@ after a penalty are HC1.
 from dataclasses import replace
 from typing import Any
 
-from masgrad.errors import IdentificationError, InputError
+from masgrad.errors import InputError
 from masgrad.fitting.assemble import Task, assemble
 from masgrad.fitting.fit import check_task, reading
 from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.kinks import KinkedPenalty
+from masgrad.fitting.penalised.method import NoEstimate
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.smooth import SmoothPenalty
 from masgrad.models.glm import GLM
@@ -42,7 +44,7 @@ def fit_penalised(task: Task) -> Fitted:
         shrunken = method.shrink()
         try:
             done, reader = method.without_penalty(shrunken)
-        except IdentificationError as error:
+        except NoEstimate as error:
             record, note = method.alone(shrunken, str(error)), shrunken.note
         else:
             debiased = replace(task, options=_debiased(task.options))
@@ -58,7 +60,7 @@ def fit_penalised(task: Task) -> Fitted:
     )
 
 
-def _debiased(options: Any) -> Any:
+def _debiased(options: Options) -> Options:
     """The options of the estimate without the penalty: its robust errors are HC1."""
     return replace(options, cov_type="HC1") if options.cov_type == "robust" else options
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from masgrad.errors import AccuracyWarning, InputError, say
+from masgrad.errors import AccuracyWarning, IdentificationError, InputError, say
 from masgrad.fitting.assemble import Task
 from masgrad.fitting.fit import check_responses, check_sample, objective_of
 from masgrad.fitting.fitted import Fitted
@@ -22,7 +22,7 @@ from masgrad.fitting.optimise.start import valid_start
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates, penalised_coordinates
 from masgrad.fitting.penalised.debias import check_more_rows_than_columns, debias_start, one_step
 from masgrad.fitting.penalised.folds import split
-from masgrad.fitting.penalised.method import PenalisedMethod, Shrunken
+from masgrad.fitting.penalised.method import NoEstimate, PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_choice, on_penalty, on_top, without_intervals
 from masgrad.fitting.penalised.parts import Split, Sums
 from masgrad.fitting.penalised.path import POINTS, Criterion, PenaltyPath, walk
@@ -86,9 +86,9 @@ class KinkedPenalty(PenalisedMethod):
         penalty = options.penalty if path is None else options.penalty.with_lam(path.lam)
         note = on_penalty(penalty, theta) + on_top(choice.space, optimum) + on_choice(path)
         more = 0 if self.sample.complete or path is None or choice.known is not None else 1
-        return Shrunken(theta, (choice, optimum), more, note, path)
+        return Shrunken(theta, optimum, more, note, choice.space, path)
 
-    def optimum(self, choice: "Choice | None" = None) -> Optimum:
+    def optimum(self, choice: Choice | None = None) -> Optimum:
         """The penalised optimum, at the penalty's own lam or at the one that was chosen."""
         choice = choice or Choice(self.space)
         return penalised_optimum(
@@ -102,20 +102,26 @@ class KinkedPenalty(PenalisedMethod):
         )
 
     def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
+        try:
+            with self.reader.showing(Progress(None, self.task.options.progress, "rows")):
+                return self._one_step(shrunken), self.reader
+        except IdentificationError as error:
+            raise NoEstimate(str(error)) from error
+
+    def _one_step(self, shrunken: Shrunken) -> Estimate:
         task, objective, reader, sample = self.task, self.objective, self.reader, self.sample
-        choice, optimum = shrunken.found
-        check_more_rows_than_columns(optimum.local_model)
-        with reader.showing(Progress(None, task.options.progress, "rows")):
-            recession = recession_without_penalty(task, objective, reader, sample, shrunken.theta)
-            light = debias_start(objective, reader, sample, choice.space, optimum, task.options)
-            done = one_step(objective, reader, sample, light, recession)
-        null_space(objective, reader, sample, done.local_model, done.recession)
-        return done, reader
+        assert shrunken.space is not None
+        check_more_rows_than_columns(shrunken.found.local_model)
+        recession = recession_without_penalty(task, objective, reader, sample, shrunken.theta)
+        light = debias_start(
+            objective, reader, sample, shrunken.space, shrunken.found, task.options
+        )
+        done = one_step(objective, reader, sample, light, recession)
+        null_space(objective, reader, sample, done.local_model, recession)  # collinear: an error
+        return done
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
-        coordinates, optimum = self.objective.coordinates, shrunken.found[1]
-        found = replace(optimum, psi=shrunken.theta)
-        return without_intervals(self.task, self.reader, self.sample, coordinates, found, why)
+        return without_intervals(self.task, self.objective, self.reader, self.sample, shrunken, why)
 
     def walk(self, count: int = POINTS) -> tuple[PenaltyPath, Split]:
         """The path of penalised optima, and the sets of rows it was made of."""
@@ -132,7 +138,7 @@ class KinkedPenalty(PenalisedMethod):
             path, _ = walk(self.space, parts, criterion, end, count, bar.update)
         return replace(path, names=self.task.source.names), parts
 
-    def _choose(self) -> "Choice":
+    def _choose(self) -> Choice:
         penalty = self.space.penalty
         if not isinstance(penalty, Scaled) or penalty.criterion is None:
             return Choice(self.space)

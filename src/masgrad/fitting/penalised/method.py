@@ -10,8 +10,13 @@ from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.sources import Sample
+
+
+class NoEstimate(Exception):
+    """There is no estimate without the penalty; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +25,10 @@ class Shrunken:
 
     Args:
         theta: in the user's units, (p,).
-        found: the estimate or optimum behind it.
+        found: the estimate of a smooth objective, or the optimum with a penalty that has kinks.
         reads: of all rows that no other record counts.
         note: what the penalty left, in words.
+        space: the penalty at the lam that was given or chosen, if it has kinks.
         path: on which lam was chosen, if it was.
     """
 
@@ -30,6 +36,7 @@ class Shrunken:
     found: Any
     reads: int
     note: str
+    space: PenaltyCoordinates | None = None
     path: PenaltyPath | None = None
 
 
@@ -47,7 +54,7 @@ class PenalisedMethod(abc.ABC):
     def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
         """The estimate without the penalty, from there, and the reader that read for it.
 
-        An `IdentificationError` if the data alone do not identify theta.
+        `NoEstimate` if the data alone do not identify theta, or the fit was interrupted.
         """
 
     @abc.abstractmethod

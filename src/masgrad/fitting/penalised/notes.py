@@ -8,9 +8,10 @@ from masgrad.data.regression import offset_of
 from masgrad.errors import IdentificationWarning, say
 from masgrad.fitting.assemble import Task, kind
 from masgrad.fitting.fitted import NO_TARGET, FitInfo, Fitted
-from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
+from masgrad.fitting.penalised.method import Shrunken
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.proximal_newton import Optimum
 from masgrad.fitting.sources import Sample
@@ -21,30 +22,28 @@ from masgrad.penalties.penalty import Penalty, Scaled
 
 def without_intervals(
     task: Task,
+    objective: Objective,
     reader: Reader,
     sample: Sample,
-    coordinates: Coordinates,
-    found: Optimum,
+    shrunken: Shrunken,
     why: str,
 ) -> Fitted:
-    """The record of a penalised estimate alone, with a warning: every error is infinite.
-
-    `found` is the optimum in the user's units.
-    """
+    """The record of a penalised estimate alone, with a warning: every error is infinite."""
     note = f"No intervals: {why}."
     say(IdentificationWarning, f"{note} params are penalized_params, and their standard errors inf")
-    local, p = found.local_model, len(found.psi)
+    found: Optimum = shrunken.found
+    local, p = found.local_model, len(shrunken.theta)
     remainder = float(np.sqrt(2 * found.fall / p))
     words = "the data alone do not determine every coefficient: there are no intervals."
     return Fitted(
         model=task.model,
-        theta=found.psi,
+        theta=shrunken.theta,
         cov=np.zeros((p, p)),
         nobs=local.rows,
         names=task.source.names,
         cov_type="none",
         fit_info=FitInfo(found.reads, reader.monitor.rows_per_second, 0.0, remainder, np.inf),
-        coordinates=coordinates,
+        coordinates=objective.coordinates,
         local_model=replace(local, meat=np.zeros((p, p)), constants=np.full(2, np.nan)),
         null_directions=np.eye(p),
         not_identified=np.ones(p, bool),

@@ -19,15 +19,17 @@ from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.optimise.start import coordinates_of
-from masgrad.fitting.penalised.method import PenalisedMethod, Shrunken
+from masgrad.fitting.penalised.method import NoEstimate, PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_penalty
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
 
+NOT_IDENTIFIED = "The data alone do not identify theta"
+STOPPED = "The fit was stopped before the estimate without the penalty"
 ABOUT_PENALISED = (
-    "The data alone do not identify theta: estimates and intervals are about the penalised "
-    "optimum,\nthe minimiser of mean loss + lam |theta|^2 / 2 over the population."
+    ": estimates and intervals are about the penalised optimum,\nthe minimiser of mean loss + lam "
+    "|theta|^2 / 2 over the population."
 )
 
 
@@ -64,13 +66,17 @@ class SmoothPenalty(PenalisedMethod):
 
     def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
         if self.reader.monitor.interrupted:
-            raise IdentificationError("the fit was interrupted before its last part")
+            raise NoEstimate(STOPPED)
         reader, objective, sample = self.reader.anew(), self.objective, self.sample
         options = replace(self.task.options, penalty=None, start=shrunken.theta)
         task = replace(self.task, options=options)
-        done = find_estimate(task, objective, reader, sample, self.rng)
-        if null_space(objective, reader, sample, done.local_model, done.recession).size:
-            raise IdentificationError("the data alone do not identify theta")
+        try:
+            done = find_estimate(task, objective, reader, sample, self.rng)
+            null = null_space(objective, reader, sample, done.local_model, done.recession)
+        except IdentificationError as error:
+            raise NoEstimate(NOT_IDENTIFIED) from error
+        if null.size:
+            raise NoEstimate(NOT_IDENTIFIED)
         return done, reader
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
@@ -90,6 +96,6 @@ class SmoothPenalty(PenalisedMethod):
             fit_info=replace(record.fit_info, reads=record.fit_info.reads - shrunken.reads),
             target=PENALISED_OPTIMUM,
             status=record.status if interrupted else Status.PENALISED_TARGET,
-            notes=(*record.notes, ABOUT_PENALISED),
+            notes=(*record.notes, f"{why}{ABOUT_PENALISED}"),
             diagnostics=found,
         )
