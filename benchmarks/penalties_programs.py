@@ -5,11 +5,11 @@ import time
 import numpy as np
 
 import masgrad as mg
-from masgrad.fitting.assemble import Task
 from masgrad.fitting.fit import reading
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.kinks import KinkedPenalty
 from masgrad.fitting.sources import as_source
+from masgrad.fitting.task import Task
 from masgrad.precision import float64
 from masgrad.progress import Progress
 

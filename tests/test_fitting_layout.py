@@ -15,7 +15,7 @@ import masgrad
 ROOT = Path(masgrad.__file__).parent
 FITTING = ROOT / "fitting"
 ORDER = (
-    *("options", "sources", "objective", "identification", "optimise", "uncertainty"),
+    *("options", "sources", "task", "objective", "identification", "optimise", "uncertainty"),
     *("status", "fitted", "assemble", "fit", "figures", "penalised", "results", "api", "commands"),
 )
 """A file may import from its own part of `fitting` and from those before it."""

@@ -153,6 +153,27 @@ def test_an_interrupted_fit_says_so():
     assert r.status is Status.INTERRUPTED and r.status.message in " ".join(r.summary().split())
 
 
+@pytest.mark.parametrize("last", ["HC3", "deviance"])
+def test_ctrl_c_in_a_last_read_keeps_the_estimate(last, monkeypatch):
+    """After the estimate: in the read of leverages, and in that of the deviance."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(40_000), rng.normal(size=(40_000, 2))])
+    y = rng.gamma(2.0, np.exp(X @ [0.1, 0.2, -0.3]) / 2)
+    plain = mg.fit(mg.Gamma("log"), (X, y), passes=3)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    name = "add_offset" if last == "HC3" else "deviance_pass"
+    monkeypatch.setattr(f"masgrad.fitting.uncertainty.covariance.{name}", stop)
+    options = {"cov_type": "HC3", "passes": 3} if last == "HC3" else {"passes": "auto"}
+    with pytest.warns(InterruptedWarning):
+        r = mg.fit(mg.Gamma("log"), (X, y), **options)
+    assert r.status is Status.INTERRUPTED and (last != "HC3" or r.cov_type == "HC0")
+    np.testing.assert_allclose(r.params, plain.params, rtol=1e-4)
+    np.testing.assert_allclose(r.bse, plain.bse, rtol=1e-3)
+
+
 def test_the_first_status_is_the_results():
     assert first_of() is Status.CONVERGED
     assert first_of(None, Status.READS_USED_UP, Status.SEPARATED) is Status.SEPARATED

@@ -4,13 +4,13 @@ from typing import Any
 
 from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.assemble import Task
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.options import KEYWORDS, options_of, takes_keywords
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
+from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.penalties.penalty import Penalty

@@ -1,20 +1,18 @@
 """From an estimate to the record of a fit: units of theta, status, diagnostics, notes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import offset_of
-from masgrad.data.source import Source
 from masgrad.fitting.fitted import FitInfo, Fitted
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.newton import Estimate
-from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import status_of, warn
+from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty, uncertainty
 from masgrad.fitting.uncertainty.diagnostics import (
     Diagnostics,
@@ -35,16 +33,6 @@ VERY_FEW_ROWS = 5
 """The same for errors after one step from a penalised optimum."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is fitted: a model to a source of rows, as asked."""
-
-    model: Model
-    source: Source
-    terms: Terms | None
-    options: Options
-
-
 def assemble(
     task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
 ) -> Fitted:
@@ -59,7 +47,7 @@ def assemble(
         cov=coordinates.cov(found.cov),
         nobs=local.rows,
         names=task.source.names,
-        cov_type=task.options.cov_type if found.spread is None else "chains",
+        cov_type=found.cov_type,
         fit_info=_fit_info(reader, done, found),
         coordinates=coordinates,
         local_model=_known(local, reader.monitor.interrupted),

@@ -13,7 +13,7 @@ from masgrad.cores import own_cores
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
-from masgrad.fitting.assemble import Task, assemble
+from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.checks import explain
 from masgrad.fitting.objective.coordinates import Coordinates
@@ -30,7 +30,7 @@ from masgrad.fitting.optimise.start import (
     find_start,
 )
 from masgrad.fitting.sources import Sample, first_rows, take_sample
-from masgrad.fitting.uncertainty.covariance import check_kind, needs_information
+from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.progress import Progress
@@ -56,26 +56,11 @@ def fit_source(
         return assemble(task, objective, reader, sample, done)
 
 
-def check_task(task: Task) -> None:
-    """Refuse options that this model or this source cannot serve."""
-    options, again = task.options, task.source.rereadable
-    check_kind(options.cov_type, task.model, again)
-    if not again and (options.passes not in (1, "auto") or options.method == "chains"):
-        what = "chains" if options.method == "chains" else f"passes={options.passes!r}"
-        raise InputError(
-            f"an iterator can be read once, and {what} needs more; give mg.Stream(function) with a "
-            "function that starts it anew"
-        )
-    if options.method == "chains" and options.cov_type not in ("robust", "HC0"):
-        raise InputError("chains have a covariance of their own; leave cov_type as it is")
-
-
 def objective_of(
     task: Task, coordinates: Coordinates, prior: LocalModel | None = None
 ) -> Objective:
     """The mean loss in these coordinates."""
-    information = needs_information(task.options.cov_type, task.model)
-    return Objective(task.model, coordinates, prior=prior, with_information=information)
+    return Objective(task.model, coordinates, prior=prior, with_information=task.needs_information)
 
 
 @contextmanager
@@ -86,7 +71,7 @@ def reading(
     rng = np.random.default_rng([task.options.seed, 0])
     with own_cores(), bar:
         monitor = Monitor(bar)
-        sample = take_sample(task.source, is_single(task), task.options.memory // 8, rng)
+        sample = take_sample(task.source, task.is_single, task.options.memory // 8, rng)
         reader = Reader(task.source, task.options.threads, monitor)
         reader.see_sample(sample, linear=isinstance(task.model, GLM))
         try:
@@ -102,11 +87,6 @@ def sample_for(objective: Objective, sample: Sample) -> Sample:
     return replace(sample, has_rare_columns=not objective.columns_well_represented(sample.rows))
 
 
-def is_single(task: Task) -> bool:
-    """Whether all rows but the sample are read once."""
-    return task.options.passes == 1 or not task.source.rereadable
-
-
 def find_estimate(
     task: Task,
     objective: Objective,
@@ -118,7 +98,7 @@ def find_estimate(
     options = task.options
     _check_count(objective, reader.source, sample)
     check_sample(task.model, sample)
-    small = is_single(task) or sample.complete
+    small = task.is_single or sample.complete
     rows = sample.rows if small else first_rows(sample.rows, WARM_UP_ROWS)
     start = find_start(objective, rows, options.start, options.starts, rng)
     done = estimate(objective, reader, sample, start.local_model, options)

@@ -74,7 +74,7 @@ class Monitor:
             self.gradients = _in_pairs(self.gradients)
             self.blocks_per_segment *= 2
 
-    def complete(self, rows: int) -> None:
+    def check_length(self, rows: int) -> None:
         """Reject a complete read with another number of rows than an earlier one.
 
         A function that starts a stream may continue where it stopped instead of starting anew; an

@@ -62,7 +62,7 @@ class Reader:
             total = self.read_slices(objective, phi, self.source.starts, parts)
         else:
             total = self.read_blocks(objective, phi, self.source.blocks(), self.source.count, parts)
-        self.monitor.complete(total.rows)
+        self.monitor.check_length(total.rows)
         return total
 
     def read_sample(
@@ -123,7 +123,7 @@ class Reader:
                 self.monitor.tick(count_rows(block))
                 if most is not None and seen >= most:
                     return
-            self.monitor.complete(seen)
+            self.monitor.check_length(seen)
         finally:
             pieces.close()
 

@@ -41,6 +41,7 @@ def single_read(
     total = reduce(LocalModel.merge, with_prior(objective), start)
     phi = total.point + total.newton()
     stages = [(f"first {total.rows:,} rows", phi)]
+    # The monitor compares gradients of all segments: their points are a few standard errors apart.
     while not reader.monitor.interrupted and (part := next_segment(phi, total.rows)) is not None:
         seen.append(part)
         total = total.merge(part)

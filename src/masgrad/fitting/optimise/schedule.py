@@ -87,7 +87,7 @@ def _over_reads(
         noise = objective.gradient_noise(total, sample.design_effect)
         return reader.source.ordered and reader.monitor.drift(noise) > DRIFT_LIMIT
 
-    stages, before = [("kept rows", start.point)], int(not sample.has_rare_columns)
+    stages, before = [("pilot rows", start.point)], int(not sample.has_rare_columns)
     phi, average = start.point, None
     if not sample.has_rare_columns:
         average = _average(objective, reader, start, options)

@@ -14,14 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 from masgrad.errors import InputError
-from masgrad.fitting.assemble import Task, assemble
-from masgrad.fitting.fit import check_task, reading
+from masgrad.fitting.assemble import assemble
+from masgrad.fitting.fit import reading
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.kinks import KinkedPenalty
 from masgrad.fitting.penalised.method import NoEstimate
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.smooth import SmoothPenalty
+from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
 from masgrad.models.mixture import GaussianMixture
 from masgrad.models.network import ReluNetwork
@@ -50,14 +51,8 @@ def fit_penalised(task: Task) -> Fitted:
             debiased = replace(task, options=_debiased(task.options))
             record = assemble(debiased, method.objective, reader, method.sample, done)
             note = f"{shrunken.note} Estimates and intervals are without it."
-    info = replace(record.fit_info, reads=record.fit_info.reads + shrunken.reads)
-    return replace(
-        record,
-        penalized=shrunken.theta,
-        path=shrunken.path,
-        fit_info=info,
-        notes=(note, *record.notes),
-    )
+    notes = (note, *record.notes)
+    return replace(record, penalized=shrunken.theta, path=shrunken.path, notes=notes)
 
 
 def _debiased(options: Options) -> Options:

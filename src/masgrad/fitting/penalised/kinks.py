@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.errors import AccuracyWarning, IdentificationError, InputError, say
-from masgrad.fitting.assemble import Task
 from masgrad.fitting.fit import check_responses, check_sample, objective_of
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.rank import null_space
@@ -29,6 +28,7 @@ from masgrad.fitting.penalised.path import POINTS, Criterion, PenaltyPath, walk
 from masgrad.fitting.penalised.proximal_newton import Optimum, penalised_optimum
 from masgrad.fitting.penalised.separation import recession_without_penalty
 from masgrad.fitting.sources import Sample
+from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.penalties.fits import check_fits
 from masgrad.penalties.minimise import scale, violation
@@ -85,8 +85,8 @@ class KinkedPenalty(PenalisedMethod):
         theta, path = choice.space.theta(optimum.psi), choice.path
         penalty = options.penalty if path is None else options.penalty.with_lam(path.lam)
         note = on_penalty(penalty, theta) + on_top(choice.space, optimum) + on_choice(path)
-        more = 0 if self.sample.complete or path is None or choice.known is not None else 1
-        return Shrunken(theta, optimum, more, note, choice.space, path)
+        once = not (self.sample.complete or path is None or choice.known is not None)
+        return Shrunken(theta, optimum, optimum.reads + once, note, choice.space, path)
 
     def optimum(self, choice: Choice | None = None) -> Optimum:
         """The penalised optimum, at the penalty's own lam or at the one that was chosen."""
@@ -117,6 +117,7 @@ class KinkedPenalty(PenalisedMethod):
             objective, reader, sample, shrunken.space, shrunken.found, task.options
         )
         done = one_step(objective, reader, sample, light, recession)
+        done = replace(done, reads=done.reads + shrunken.reads - shrunken.found.reads)
         null_space(objective, reader, sample, done.local_model, recession)  # collinear: an error
         return done
 

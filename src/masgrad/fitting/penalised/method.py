@@ -26,7 +26,7 @@ class Shrunken:
     Args:
         theta: in the user's units, (p,).
         found: the estimate of a smooth objective, or the optimum with a penalty that has kinks.
-        reads: of all rows that no other record counts.
+        reads: of all rows, that of a path included.
         note: what the penalty left, in words.
         space: the penalty at the lam that was given or chosen, if it has kinks.
         path: on which lam was chosen, if it was.

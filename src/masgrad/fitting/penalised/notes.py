@@ -6,7 +6,7 @@ import numpy as np
 
 from masgrad.data.regression import offset_of
 from masgrad.errors import IdentificationWarning, say
-from masgrad.fitting.assemble import Task, kind
+from masgrad.fitting.assemble import kind
 from masgrad.fitting.fitted import NO_TARGET, FitInfo, Fitted
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -16,6 +16,7 @@ from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.proximal_newton import Optimum
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import Status
+from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
 from masgrad.penalties.penalty import Penalty, Scaled
 
@@ -42,7 +43,7 @@ def without_intervals(
         nobs=local.rows,
         names=task.source.names,
         cov_type="none",
-        fit_info=FitInfo(found.reads, reader.monitor.rows_per_second, 0.0, remainder, np.inf),
+        fit_info=FitInfo(shrunken.reads, reader.monitor.rows_per_second, 0.0, remainder, np.inf),
         coordinates=objective.coordinates,
         local_model=replace(local, meat=np.zeros((p, p)), constants=np.full(2, np.nan)),
         null_directions=np.eye(p),

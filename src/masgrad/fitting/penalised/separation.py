@@ -13,12 +13,12 @@ import numpy as np
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import IdentificationError, InputError
-from masgrad.fitting.assemble import Task
 from masgrad.fitting.fit import find_estimate, sample_for
 from masgrad.fitting.identification.rank import NullSpace, null_space
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, first_rows
+from masgrad.fitting.task import Task
 
 FEW_ROWS, FEW_ROWS_PER_COLUMN = 4096, 20
 """Rows that are asked first."""

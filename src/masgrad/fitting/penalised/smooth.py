@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.errors import AccuracyWarning, IdentificationError, say
-from masgrad.fitting.assemble import Task, assemble
+from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import find_estimate, objective_of, sample_for
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.identification.rank import null_space
@@ -23,6 +23,7 @@ from masgrad.fitting.penalised.method import NoEstimate, PenalisedMethod, Shrunk
 from masgrad.fitting.penalised.notes import on_penalty
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
+from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
 
 NOT_IDENTIFIED = "The data alone do not identify theta"
@@ -77,7 +78,7 @@ class SmoothPenalty(PenalisedMethod):
             raise NoEstimate(NOT_IDENTIFIED) from error
         if null.size:
             raise NoEstimate(NOT_IDENTIFIED)
-        return done, reader
+        return replace(done, reads=done.reads + shrunken.reads), reader
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
         options = self.task.options
@@ -93,7 +94,6 @@ class SmoothPenalty(PenalisedMethod):
         interrupted = record.status is Status.INTERRUPTED
         return replace(
             record,
-            fit_info=replace(record.fit_info, reads=record.fit_info.reads - shrunken.reads),
             target=PENALISED_OPTIMUM,
             status=record.status if interrupted else Status.PENALISED_TARGET,
             notes=(*record.notes, f"{why}{ABOUT_PENALISED}"),

@@ -15,7 +15,6 @@ from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.data.table_source import table_source
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.assemble import Task
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.options import KEYWORDS, Options, options_of
@@ -23,6 +22,7 @@ from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
+from masgrad.fitting.task import Task
 from masgrad.models.canonical import Gaussian
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model

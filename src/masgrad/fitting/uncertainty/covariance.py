@@ -27,12 +27,8 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
 from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
-from masgrad.models.glm import GLM, add_offset
-from masgrad.models.mixture import GaussianMixture
-from masgrad.models.model import Model
+from masgrad.models.glm import add_offset
 from masgrad.types import Rows
-
-KINDS = ("robust", "HC0", "HC1", "HC3", "nonrobust")
 
 ROUNDING_RESIDUAL = 1e-28
 """Squared residuals of a few dozen units in the last place."""
@@ -49,17 +45,19 @@ class Uncertainty:
         local_model: without the penalty's share of the loss.
         null: directions that are not identified.
         cov: covariance of phi.
+        cov_type: its kind.
         perfect: whether residuals are rounding errors.
         noise: variance of the gradient of one observation.
         drift: of the gradients over the last read, in standard deviations.
         spread: of chains, if they were run.
-        notes: on the chains.
+        notes: on covariances that could not be had.
         extra_reads: reads besides those of the estimate.
     """
 
     local_model: LocalModel
     null: NullSpace
     cov: np.ndarray
+    cov_type: str
     perfect: bool
     noise: np.ndarray
     drift: float
@@ -80,36 +78,34 @@ def _sandwich(
     objective: Objective, reader: Reader, sample: Sample, done: Estimate, options: Options
 ) -> Uncertainty:
     """The local model at the estimate, what it does not identify, and its covariance."""
-    local = _without_penalty(objective, done.local_model)
-    once_more = needs_deviance_pass(objective, reader, sample, options.open_ended)
-    once_more = once_more and not reader.monitor.interrupted
-    local = deviance_pass(objective, reader, sample, local) if once_more else local
+    local, reads, cov_type = _without_penalty(objective, done.local_model), 0, options.cov_type
+    if needs_deviance_pass(objective, reader, sample, options.open_ended):
+        with reader.interruptible():
+            local, reads = deviance_pass(objective, reader, sample, local), 1
     if not objective.linear:
         check_kinks(objective, local, sample)
     null = null_space(objective, reader, sample, local, done.recession)
     noise = objective.gradient_noise(local, sample.design_effect)
-    C = _covariance(objective, reader, local, null, options.cov_type)
+    leveraged, notes = local, ()
+    if cov_type == "HC3":
+        cov_type, notes = "HC0", ("HC3 was stopped: HC0 instead.",)
+        with reader.interruptible():
+            meat = leveraged_meat(objective, reader, sample, local, null.directions)
+            leveraged, cov_type, notes = replace(local, meat=meat), "HC3", ()
+    C = covariance(leveraged, cov_type, objective.dispersed, null.directions)
     perfect = not null.size and is_perfect(objective, sample, local)
     if perfect:
         C, local = np.zeros_like(C), replace(local, squares=0.0)
-    reads = once_more + (options.cov_type == "HC3")
-    drift = reader.monitor.drift(noise)
-    return Uncertainty(local, null, C, perfect, noise, drift, extra_reads=reads)
+    reads, drift = reads + (cov_type == "HC3"), reader.monitor.drift(noise)
+    return Uncertainty(
+        local, null, C, cov_type, perfect, noise, drift, notes=notes, extra_reads=reads
+    )
 
 
 def _without_penalty(objective: Objective, local: LocalModel) -> LocalModel:
     """The local model with the loss that likelihoods and dispersions are about."""
     extra = local.count * objective.ridge.value(local.point)
     return replace(local, loss=local.loss - extra, squares=max(local.squares - 2 * extra, 0.0))
-
-
-def _covariance(
-    objective: Objective, reader: Reader, local: LocalModel, null: NullSpace, cov_type: str
-) -> np.ndarray:
-    if cov_type == "HC3":
-        meat = leveraged_meat(objective, reader, local, null.directions)
-        local = replace(local, meat=meat)
-    return covariance(local, cov_type, objective.dispersed, null.directions)
 
 
 def _with_chains(
@@ -139,34 +135,19 @@ def _with_chains(
                 times = f"{spread.ratio:.2f} times the sandwich's"
                 say(AccuracyWarning, f"chains' standard errors are {times}")
             reads = found.extra_reads + 1
+            notes = (spread.note,)
             return replace(
-                found, cov=spread.cov, spread=spread, notes=(spread.note,), extra_reads=reads
+                found,
+                cov=spread.cov,
+                cov_type="chains",
+                spread=spread,
+                notes=notes,
+                extra_reads=reads,
             )
     return replace(found, notes=(note,))
 
 
 # The kinds of covariance.
-
-
-def check_kind(cov_type: str, model: Model, rereadable: bool) -> None:
-    """Refuse a covariance that is not known, or that this model and these data do not have."""
-    if cov_type not in KINDS:
-        raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(KINDS)}")
-    if cov_type == "nonrobust" and not isinstance(model, GLM | GaussianMixture):
-        raise InputError(
-            "cov_type='nonrobust' trusts the loss to be a negative log-likelihood, which "
-            f"{type(model).__name__} need not be; use 'robust'"
-        )
-    if cov_type == "HC3" and not (isinstance(model, GLM) and rereadable):
-        raise InputError(
-            "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "
-            "use 'HC1'"
-        )
-
-
-def needs_information(cov_type: str, model: Model) -> bool:
-    """Whether the expected H is summed as well: for non-robust errors of non-canonical links."""
-    return cov_type == "nonrobust" and isinstance(model, GLM) and not model.family.canonical
 
 
 def covariance(
@@ -212,14 +193,20 @@ def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.
 
 
 def leveraged_meat(
-    objective: Objective, reader: Reader, local: LocalModel, null_basis: np.ndarray
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    local: LocalModel,
+    null_basis: np.ndarray,
 ) -> np.ndarray:
     """Sum of g g' / (1 - h)^2 with h the leverage of a row: the meat of HC3."""
     part, B = restrict(local, null_basis)
     half = B @ np.linalg.cholesky(part.inverse())
-    total = np.zeros_like(local.meat)
-    for rows in reader.source.blocks():
+    total, parts = np.zeros_like(local.meat), reader.every_row(sample)
+    assert parts is not None
+    for rows in parts:
         total += _leveraged_block(objective, local.point, half, rows)
+        reader.tick(len(rows[1]))
     return total
 
 

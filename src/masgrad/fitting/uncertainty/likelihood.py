@@ -74,7 +74,8 @@ def needs_deviance_pass(
     family = objective.family
     if family is None or not family.dispersed or family.canonical or sample.complete:
         return False
-    return reader.source.rereadable and objective.prior is None and open_ended
+    again = reader.source.rereadable and not reader.monitor.interrupted
+    return again and objective.prior is None and open_ended
 
 
 def deviance_pass(

@@ -1,0 +1,71 @@
+"""What a call asks for: a model, a source of rows, and options that fit both."""
+
+from dataclasses import dataclass
+
+from masgrad.data.formula.terms import Terms
+from masgrad.data.source import Source
+from masgrad.errors import InputError
+from masgrad.fitting.options import Options
+from masgrad.models.glm import GLM
+from masgrad.models.mixture import GaussianMixture
+from masgrad.models.model import Model
+
+COV_TYPES = ("robust", "HC0", "HC1", "HC3", "nonrobust")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is fitted.
+
+    Args:
+        model: the loss.
+        source: the rows.
+        terms: of the formula, if there is one.
+        options: the keywords of the call, checked.
+    """
+
+    model: Model
+    source: Source
+    terms: Terms | None
+    options: Options
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all rows but the sample are read once."""
+        return self.options.passes == 1 or not self.source.rereadable
+
+    @property
+    def needs_information(self) -> bool:
+        """Whether the expected H is summed: for non-robust errors of non-canonical links."""
+        trusted = self.options.cov_type == "nonrobust" and isinstance(self.model, GLM)
+        return trusted and not self.model.family.canonical  # pyright: ignore
+
+
+def check_task(task: Task) -> None:
+    """Refuse options that this model or this source cannot serve."""
+    options, again = task.options, task.source.rereadable
+    _check_cov_type(options.cov_type, task.model, again)
+    if not again and (options.passes not in (1, "auto") or options.method == "chains"):
+        what = "chains" if options.method == "chains" else f"passes={options.passes!r}"
+        raise InputError(
+            f"an iterator can be read once, and {what} needs more; give mg.Stream(function) with a "
+            "function that starts it anew"
+        )
+    if options.method == "chains" and options.cov_type not in ("robust", "HC0"):
+        raise InputError("chains have a covariance of their own; leave cov_type as it is")
+
+
+def _check_cov_type(cov_type: str, model: Model, rereadable: bool) -> None:
+    """Refuse a covariance that is not known, or that this model and these data do not have."""
+    if cov_type not in COV_TYPES:
+        raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(COV_TYPES)}")
+    if cov_type == "nonrobust" and not isinstance(model, GLM | GaussianMixture):
+        raise InputError(
+            "cov_type='nonrobust' trusts the loss to be a negative log-likelihood, which "
+            f"{type(model).__name__} need not be; use 'robust'"
+        )
+    if cov_type == "HC3" and not (isinstance(model, GLM) and rereadable):
+        raise InputError(
+            "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "
+            "use 'HC1'"
+        )
