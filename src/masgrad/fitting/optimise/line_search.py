@@ -101,8 +101,8 @@ def backtrack(
         share = 0.5**halving
         there = here + share * (proposal.point - here) if halving else proposal.point
         new = value(there)
-        wanted = SUFFICIENT_DECREASE * share * min(proposal.fall, 1e300)
-        if new <= height - wanted:
+        decrease = SUFFICIENT_DECREASE * share * min(proposal.fall, 1e300)
+        if new <= height - decrease:
             return there, new
     return None
 

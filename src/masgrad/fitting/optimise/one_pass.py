@@ -28,7 +28,7 @@ from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
 Segment = Callable[[np.ndarray, int], LocalModel | None]
-"""The local model at a point of about so many more rows; None at the end of the data."""
+"""From a point and a number of rows to the local model of the next rows; None at the end."""
 
 PARTS = Parts(constants=True)
 

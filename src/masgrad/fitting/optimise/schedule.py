@@ -33,7 +33,7 @@ CONVERGED_STEP = 0.1
 """Largest last step of "converge", in standard errors."""
 
 MASGRAD_STEPS = 256
-"""MasGrad takes at least so many steps in its read, with smaller batches if there are few rows."""
+"""Smallest number of MasGrad steps in its read; batches are smaller if there are few rows."""
 
 MASGRAD_ROWS = 96
 """MasGrad reads 96 sqrt(p N) rows, if there are more. After n rows its average is sqrt(p N/n)

@@ -111,7 +111,7 @@ def third_order_step(
         objective: the loss.
         total: the local model of all rows.
         parts: local models of parts of the rows, each at its own point.
-        phi: where the gradient is wanted.
+        phi: where the gradient is predicted.
         rows: rows that represent the others.
     """
     size = max(1, -(-count_rows(rows) // GROUPS))

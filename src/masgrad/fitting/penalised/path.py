@@ -68,7 +68,7 @@ class PenaltyPath:
 
     @property
     def chosen(self) -> int:
-        """The place of the smallest value of the criterion; the last, where there is none."""
+        """Index of the smallest value of the criterion; without one, the last."""
         return int(np.argmin(self.values)) if self.criterion else len(self.lams) - 1
 
     @property

@@ -20,7 +20,7 @@ LABEL_DISTANCE = 0.045
 
 
 def plot_path(path: "PenaltyPath", file: str | Path | None = None) -> Figure:
-    """A panel of coefficients, and one of the criterion where there was one."""
+    """A panel of coefficients, and one of the criterion if there was one."""
     panels = 2 if path.criterion else 1
     figure = Figure(figsize=(7.5, 3.4 * panels), layout="constrained")
     axes = np.atleast_1d(figure.subplots(panels, sharex=True))

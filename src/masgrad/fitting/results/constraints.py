@@ -183,7 +183,7 @@ class _Reader:
         return found
 
     def _equation(self) -> list[Equation]:
-        """One or, where there is more than one "=", several."""
+        """The equations between commas: several if there is more than one "="."""
         sides = [self._side()]
         while self._take("="):
             sides.append(self._side())

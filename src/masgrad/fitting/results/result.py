@@ -57,7 +57,7 @@ class Result(Inference):
         NaN, and a `MissingWarning` names the first.
 
         Args:
-            data: rows X (N, p); a table or files where there was a formula, read in blocks.
+            data: rows X (N, p); after a formula a table or files, read in blocks.
             interval: its level, such as 0.95.
             which: "mean", or "linear" for the linear predictor, in a column of that name.
             offset: of these rows; columns that the fit named are taken from the table.

@@ -94,7 +94,7 @@ class ChainPlan:
         adjust: eta V^-1 / n, (p, p): what a sum of gradients over a batch is multiplied by.
         batch: rows of a batch.
         chains: number of chains.
-        thin: every so many iterates one is kept.
+        thin: number of steps for each iterate that is kept.
     """
 
     adjust: np.ndarray

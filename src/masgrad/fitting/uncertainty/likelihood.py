@@ -1,4 +1,4 @@
-"""Log-likelihood, information criteria, deviance and dispersion, where they have a meaning.
+"""Log-likelihood, deviance and dispersion of a model that has them.
 
 They follow from sums of the last read: the loss, moved to the estimate with the local model, and
 the constants of y. The dispersion is Pearson's X^2 / (N - p), and enters the likelihoods of the

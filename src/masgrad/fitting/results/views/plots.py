@@ -46,7 +46,7 @@ def plot(result: Inference, path: str | Path | None = None, alpha: float = 0.05)
 
 
 def _shown(result: Inference, ends: np.ndarray) -> tuple[list[int], str]:
-    """Which coefficients are drawn, and what is said of those that are not."""
+    """Indices of the coefficients that are drawn, and a note on the others."""
     reach = np.abs(np.where(np.isfinite(ends), ends, 0.0)).max(1)
     j, shown, note = _intercept(result), list(range(len(reach))), ""
     if (

@@ -129,7 +129,7 @@ def _room(width: int | None) -> int:
 
 
 def _header(result: Inference, width: int) -> list[str]:
-    """Facts in two columns, or one below the other where there is no room for two."""
+    """Facts in two columns, or in one if the page is narrow."""
     left, right = known(result, MODEL), known(result, FIT)
     if width < WIDTH:
         return [_fact(*pair, width) for pair in [*left, *right]]
