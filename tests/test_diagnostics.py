@@ -66,7 +66,7 @@ def test_separation_is_said():
     X[:, 2] = 10 * (y - 0.5)
     r = mg.fit(mg.Logistic(), (X, y))
     assert "separation" in troubles(r)
-    assert "L2" in str(r.diagnostics)
+    assert "theta[2]" in str(r.diagnostics) and "L2" in r.summary()
 
 
 @pytest.mark.filterwarnings("ignore::masgrad.errors.SeparationWarning")

@@ -30,12 +30,11 @@ def without_intervals(
     why: str,
 ) -> Fitted:
     """The record of a penalised estimate alone, with a warning: every error is infinite."""
-    note = f"No intervals: {why}."
-    say(IdentificationWarning, f"{note} params are penalized_params, and their standard errors inf")
+    words, advice = f"No intervals: {why}.", Status.PENALISED_ONLY.message
+    say(IdentificationWarning, f"{words} {advice[0].upper()}{advice[1:]}")
     found: Optimum = shrunken.found
     local, p = found.local_model, len(shrunken.theta)
     remainder = float(np.sqrt(2 * found.fall / p))
-    words = "the data alone do not determine every coefficient: there are no intervals."
     return Fitted(
         model=task.model,
         theta=shrunken.theta,
@@ -52,7 +51,6 @@ def without_intervals(
         terms=task.terms,
         kind=kind(task.model),
         target=NO_TARGET,
-        notes=(note,),
         diagnostics=Diagnostics((Diagnostic("identification", False, words),)),
         has_offset=offset_of(sample.rows) is not None,
     )

@@ -28,10 +28,7 @@ from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
 
 NOT_IDENTIFIED = "The data alone do not identify theta"
 STOPPED = "The fit was stopped before the estimate without the penalty"
-ABOUT_PENALISED = (
-    ": estimates and intervals are about the penalised optimum,\nthe minimiser of mean loss + lam "
-    "|theta|^2 / 2 over the population."
-)
+TARGET = "the target is the minimiser of mean loss + lam |theta|^2 / 2 over the population."
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class SmoothPenalty(PenalisedMethod):
             options = replace(options, cov_type="HC0")
         task = replace(self.task, options=options)
         record = assemble(task, self._penalised, self.reader, self.sample, shrunken.found)
-        said = Status.PENALISED_TARGET.message + "."
+        said = "only the penalty bounds every coefficient."
         found = Diagnostics(
             Diagnostic(d.name, False, said) if d.name == "separation" else d
             for d in record.diagnostics
@@ -96,6 +93,6 @@ class SmoothPenalty(PenalisedMethod):
             record,
             target=PENALISED_OPTIMUM,
             status=record.status if interrupted else Status.PENALISED_TARGET,
-            notes=(*record.notes, f"{why}{ABOUT_PENALISED}"),
+            notes=(*record.notes, f"{why}: {TARGET}"),
             diagnostics=found,
         )

@@ -86,7 +86,7 @@ def diagnose(
         _order(monitor.drift(noise), seen),
         _blocks(*monitor.outlying_segment(noise, reader.source.ordered), seen),
         _condition(local.condition),
-        *_identification(objective, null),
+        *_identification(objective, null, reader.source.names),
     ]
 
 
@@ -131,31 +131,37 @@ def _condition(condition: float) -> Diagnostic:
     return Diagnostic("condition", ok, said)
 
 
-def _identification(objective: Objective, null: NullSpace) -> list[Diagnostic]:
-    """Directions without an estimate: because of X, and because of y."""
+def _identification(
+    objective: Objective, null: NullSpace, names: tuple[str, ...]
+) -> list[Diagnostic]:
+    """Directions without an estimate: because of X, and because of y. The status has the advice."""
     empty = null.is_empty if objective.linear else np.zeros_like(null.is_empty)
-    zero, others = int(empty.sum()), int((null.not_identified & ~empty).sum())
-    every = "every other direction has an estimate." if zero else "every direction has an estimate."
-    if others:
-        have, them = ("coefficient has", "it") if others == 1 else ("coefficients have", "them")
-        said = (
-            f"{others} {have} no estimate (s.e. inf): the data do not bound {them}; drop the "
-            "column, join categories, or use penalty=mg.L2(...)."
+    others = null.not_identified & ~empty
+    every = "every other" if empty.any() else "every"
+    if others.any():
+        have, them = (
+            ("coefficient has", "it") if others.sum() == 1 else ("coefficients have", "them")
         )
+        said = f"{others.sum()} {have} no estimate (s.e. inf): the data do not bound {them}"
+        said += f" ({_listed(others, names)})."
     elif objective.ridge.matrix is not None:
         said = "with the penalty every direction has an estimate."
-    elif objective.separable:
-        said = f"the responses are not separated: {every}"
     else:
-        said = every
-    found = [Diagnostic("separation", not others, said)]
-    if zero:
-        if zero == 1:
-            said = "1 column is 0 in every row: its coefficient has no estimate (nan); drop it."
-        else:
-            said = f"{zero} columns are 0 in every row: they have no coefficients (nan); drop them."
+        said = f"{every} direction has an estimate."
+        said = f"the responses are not separated: {said}" if objective.separable else said
+    found = [Diagnostic("separation", not others.any(), said)]
+    if empty.any():
+        columns = "1 column is" if empty.sum() == 1 else f"{empty.sum()} columns are"
+        said = f"{columns} 0 in every row, without an estimate (nan): {_listed(empty, names)}."
         found.append(Diagnostic("empty columns", False, said))
     return found
+
+
+def _listed(chosen: np.ndarray, names: tuple[str, ...]) -> str:
+    """Names of the parameters under a mask, the first five of them."""
+    index = np.flatnonzero(chosen)
+    more = f" and {len(index) - 5} more" if len(index) > 5 else ""
+    return ", ".join(names[j] if names else f"theta[{j}]" for j in index[:5]) + more
 
 
 def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> list[Diagnostic]:

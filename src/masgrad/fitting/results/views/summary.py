@@ -68,7 +68,8 @@ def known(result: Inference, facts: tuple[Fact, ...]) -> list[tuple[str, str]]:
 def remarks(result: Inference) -> list[str]:
     """The advice of the status, the notes, and the diagnostics that need attention."""
     status = result.status
-    advice = [] if status.ok else [f"{str(status).capitalize()}: {status.message}."]
+    end = "" if status.message.endswith("?") else "."
+    advice = [] if status.ok else [f"{str(status).capitalize()}: {status.message}{end}"]
     troubles = (f"{d.name}: {d.sentence}" for d in result.diagnostics.troubles)
     return [*advice, *result.notes, *troubles]
 
