@@ -55,7 +55,7 @@ class Status(enum.Enum):
     SEPARATED = (
         "separated",
         "the likelihood rises for ever in some direction, which has no estimate and no interval;"
-        " drop the column, join categories, or use a penalty",
+        " drop the column, join categories, or use a penalty such as mg.L2",
     )
     NOT_IDENTIFIED = (
         "not identified",
