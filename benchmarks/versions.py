@@ -25,7 +25,7 @@ from scipy.stats import binom
 import masgrad as mg
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent))  # last, where coverage.py hides none
-from versions_problems import CONTESTS, problems  # noqa: E402
+from versions_problems import CONTESTS, problems
 
 SAME = 1e-9
 

@@ -81,8 +81,14 @@ def _whole(name: str, least: int) -> Callable[[Any], int]:
     return lambda value: check_count(name, value, least)
 
 
-def _field(default: Any, meaning: str, check: Callable[[Any], Any] = lambda value: value) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "check": check})
+def _field(
+    default: Any,
+    meaning: str,
+    check: Callable[[Any], Any] = lambda value: value,
+    accepts: Any = None,
+) -> Any:
+    """A keyword; `accepts` is its type before the check, if that is another one."""
+    return field(default=default, metadata={"meaning": meaning, "check": check, "accepts": accepts})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +142,20 @@ class Options:
     starts: int = _field(
         10, "number of random starts for losses with several optima.", _whole("starts", 1)
     )
-    memory: int = _field("512MB", "memory for reading and keeping rows.", as_bytes)
+    memory: int = _field(
+        "512MB", "memory for reading and keeping rows.", as_bytes, accepts=str | int
+    )
     block_size: int = _field(
-        None, "rows that are read and summed at a time; 4,096 by default.", _block_size
+        None,
+        "rows that are read and summed at a time; 4,096 by default.",
+        _block_size,
+        accepts=int | None,
     )
     threads: int = _field(
-        None, "threads that sum over arrays; as many as there are cores by default.", _threads
+        None,
+        "threads that sum over arrays; as many as there are cores by default.",
+        _threads,
+        accepts=int | None,
     )
     seed: int = _field(
         0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)
@@ -202,7 +216,7 @@ def takes_keywords(*names: str, documented: tuple[str, ...] = ()) -> Callable[[A
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=KEYWORDS[name].default,
-                annotation=KEYWORDS[name].type,
+                annotation=KEYWORDS[name].metadata["accepts"] or KEYWORDS[name].type,
             )
             for name in names
         ]
