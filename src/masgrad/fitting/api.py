@@ -5,7 +5,7 @@ from typing import Any
 from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
-from masgrad.fitting.options import KEYWORDS, options_of, takes_keywords
+from masgrad.fitting.options import KEYWORDS, check_keywords, options_of, takes_keywords
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results.result import Result
@@ -116,6 +116,7 @@ def _task(
     return Task(model, source, terms, options)
 
 
+@takes_keywords(*(name for name in KEYWORDS if name != "formula"))
 @float64
 def glm(
     formula: str, data: Any, family: Any = "gaussian", link: str | None = None, **keywords: Any
@@ -130,7 +131,7 @@ def glm(
         family: "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "tweedie(1.5)" or
             "negative_binomial(1.0)"; or a model such as `Tweedie(1.5)`.
         link: "probit", "cloglog", ...; by default the canonical one (log for the last two).
-        keywords: those of `fit`; weights, offset and exposure may be names of columns.
+        keywords:
 
     Example:
         >>> import numpy as np, pandas as pd, masgrad as mg
@@ -142,6 +143,8 @@ def glm(
     """
     if not isinstance(formula, str):
         raise InputTypeError(f"formula={formula!r:.60}; a text such as 'y ~ a + b' is needed")
+    known = ("family", "link", *(name for name in KEYWORDS if name != "formula"))
+    check_keywords("glm", keywords, known)
     return fit(_model(family, link), data, formula=formula, **keywords)
 
 

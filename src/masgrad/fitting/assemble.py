@@ -11,7 +11,7 @@ from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.sources import Sample
-from masgrad.fitting.status import status_of, warn
+from masgrad.fitting.status import LARGEST_REMAINDER, status_of, warn
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty, uncertainty
 from masgrad.fitting.uncertainty.diagnostics import (
@@ -57,7 +57,7 @@ def assemble(
         terms=task.terms,
         df=None if found.spread is None else found.spread.df,
         kind=kind(task.model),
-        notes=(*done.notes, *found.notes, *_notes(task, local, done)),
+        notes=(*done.notes, *found.notes, *_notes(task, objective, done, found)),
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
         has_offset=offset_of(sample.rows) is not None,
     )
@@ -67,8 +67,8 @@ def _fit_info(reader: Reader, done: Estimate, found: Uncertainty) -> FitInfo:
     return FitInfo(
         done.reads + found.extra_reads,
         reader.monitor.rows_per_second,
-        done.correction,
-        done.remainder,
+        float(done.correction),
+        float(done.remainder),
         found.local_model.condition,
         found.drift,
         _path(done),
@@ -83,10 +83,9 @@ def _diagnostics(
     done: Estimate,
     found: Uncertainty,
 ) -> Diagnostics:
-    local, null = found.local_model, found.null
-    said = diagnose(objective, reader, local, null, found.noise)
-    if not null.size and not done.one_step:
-        said += bias_diagnostic(objective, local, sample)
+    said = diagnose(objective, reader, found, settled=done.remainder <= LARGEST_REMAINDER)
+    if not found.null.size and not done.one_step and done.remainder <= LARGEST_REMAINDER:
+        said += bias_diagnostic(objective, found.local_model, sample)
     said.append(step_diagnostic(done, task.options))
     said += [] if found.spread is None else chain_diagnostics(found.spread.iterates)
     return Diagnostics(said)
@@ -104,12 +103,15 @@ def _path(done: Estimate) -> tuple[tuple[str, float], ...]:
     return (*way, (f"read {done.reads}", float(done.remainder))) if way else ()
 
 
-def _notes(task: Task, local: LocalModel, done: Estimate) -> list[str]:
+def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty) -> list[str]:
     """What a reader of the summary should know."""
-    options, p, notes = task.options, len(local.point), []
-    per = local.count / p
-    if per < FEW_ROWS and options.cov_type in ("robust", "HC0") and options.method == "sandwich":
-        advice = "use more rows." if options.penalty is not None else "try cov_type='HC3'."
+    local, notes = found.local_model, []
+    p = len(local.point)
+    per, known = local.count / p, not (found.perfect or found.null.not_identified.all())
+    if per < FEW_ROWS and known and found.cov_type in ("robust", "HC0"):
+        HC3 = objective.linear and task.source.rereadable and objective.prior is None
+        HC3 = HC3 and task.options.penalty is None
+        advice = "try cov_type='HC3'." if HC3 else "use more rows."
         notes.append(
             f"{local.count:,.0f} rows for {p} parameters: HC0 errors are too small; {advice}"
         )

@@ -58,7 +58,11 @@ def fit_files(
         keywords = {"family": "poisson"} | keywords
     with _plain_warnings():
         keywords |= {"progress": False if quiet else None, "penalty": _penalty(l1, l2)}
-        result = glm(formula or "", list(data), **keywords)
+        try:
+            result = glm(formula or "", list(data), **keywords)
+        except KeyboardInterrupt:
+            _tell("masgrad: stopped by Ctrl-C before there was an estimate; nothing is saved")
+            raise
     _print(result, level)
     if save is not None:
         result.save(save)

@@ -191,6 +191,12 @@ KEYWORDS = {f.name: f for f in fields(Options)}
 
 def options_of(function: str, given: dict[str, Any], known: Iterable[str] = KEYWORDS) -> Options:
     """The options of a call of `function`; a keyword that it does not have is a TypeError."""
+    check_keywords(function, given, known)
+    return Options(**given)
+
+
+def check_keywords(function: str, given: dict[str, Any], known: Iterable[str]) -> None:
+    """Refuse a keyword that a function does not have, and name the nearest one."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -199,7 +205,6 @@ def options_of(function: str, given: dict[str, Any], known: Iterable[str] = KEYW
             raise InputTypeError(
                 f"{function}() got an unexpected keyword argument {name!r}; {hint}"
             )
-    return Options(**given)
 
 
 def takes_keywords(*names: str, documented: tuple[str, ...] = ()) -> Callable[[Any], Any]:

@@ -1,7 +1,7 @@
 """How a fit ended: one enumeration, whose message is the advice.
 
     result.status                 Status.SEPARATED
-    result.status.message         "the likelihood rises for ever in some direction: ..."
+    result.status.message         "the likelihood rises for ever in some direction, ..."
 
 Warnings, notes and diagnostics add details (which column, how far) and nothing else. If several
 statuses apply, the first in the order of the enumeration is the result's.
@@ -26,6 +26,7 @@ from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.covariance import Uncertainty
+from masgrad.models.canonical import Gaussian
 
 LARGEST_REMAINDER = 0.3
 """Predicted remainder, in standard errors, of a single read or an update without a warning."""
@@ -35,68 +36,86 @@ LARGEST_SHIFT, LARGEST_SHIFT_AFTER_PRIOR = 1.0, 0.3
 
 
 class Status(enum.Enum):
-    """How a fit ended; `message` is the advice."""
+    """How a fit ended: the value in a few words, and `message`, the advice.
+
+    Example:
+        >>> import masgrad as mg
+        >>> mg.Status.CONVERGED.value, mg.Status("separated").name
+        ('converged', 'SEPARATED')
+    """
+
+    message: str
 
     INTERRUPTED = (
         "interrupted",
-        "the fit was stopped by Ctrl-C: the result is about the rows read so far; fit again for all"
-        " of them",
+        "the fit was stopped by Ctrl-C: estimates are about the rows read so far (nobs), and what "
+        "was to be computed after that is missing; fit again for all of it",
     )
     PENALISED_ONLY = (
         "penalised without intervals",
-        "the data alone do not determine every coefficient: params are penalized_params, and their"
-        " standard errors inf; use more rows, or drop columns",
+        "the data alone do not determine every coefficient: params are penalized_params, and their "
+        "standard errors inf; use more rows, or drop columns",
     )
     PENALISED_TARGET = (
         "about the penalised optimum",
-        "the data alone do not bound every coefficient, the penalty does: estimates and intervals"
-        " are about the penalised optimum",
+        "the data alone do not determine every coefficient, the penalty does: estimates and "
+        "intervals are about the penalised optimum",
     )
     SEPARATED = (
         "separated",
-        "the likelihood rises for ever in some direction, which has no estimate and no interval;"
-        " drop the column, join categories, or use a penalty such as mg.L2",
+        "the likelihood rises for ever in some direction, which has no estimate and no interval; "
+        "drop the column, join categories, or use a penalty such as mg.L2",
     )
     NOT_IDENTIFIED = (
         "not identified",
-        "the data say nothing about some direction of theta (standard error inf or nan); drop the"
-        " column, or ask for what is identified: result.contrast, result.law.push",
+        "the data say nothing about some direction of theta (standard error inf or nan); drop the "
+        "column, or ask for what is identified: result.contrast, result.law.push",
     )
     PERFECT_FIT = (
         "perfect fit",
-        "every response is fitted to rounding: standard errors are 0, and z and p-values mean"
-        " nothing (nan); is the response constant, or computed from the columns?",
+        "every response is fitted to rounding: standard errors are 0, and z and p-values mean "
+        "nothing (nan); is the response constant, or computed from the columns?",
     )
-    ORDERED_ROWS = (
-        "rows in an order",
-        "the rows are not in a random order, on which a single read relies, or the responses are"
-        " separated; shuffle the rows, or let them be read twice",
+    UNREPRESENTATIVE = (
+        "first rows unlike the others",
+        "a single read relies on its first rows, and they do not represent the others: the rows "
+        "are not in a random order, a column is rare or has heavy tails, or the responses are "
+        "separated; let the rows be read twice (an iterator as mg.Stream), or shuffle them",
     )
     READS_USED_UP = (
         "reads used up",
-        "the estimate may be further from the optimum of these rows than was asked for"
-        " (fit_info.remainder, in standard errors); allow more reads: passes='auto' or 'converge'",
+        "the estimate may be further from the optimum of these rows than was asked for "
+        "(fit_info.remainder, in standard errors); allow more reads (passes='auto' or 'converge'; "
+        "an iterator as mg.Stream), or fit old and new rows together",
     )
     APPROXIMATE = (
         "approximate",
-        "the estimate is near the optimum of these rows: fit_info.remainder predicts how near, in"
-        " standard errors; let all rows be read together, and twice, for more",
+        "the estimate is near the optimum of these rows: fit_info.remainder predicts how near, in "
+        "standard errors; let all rows be read together, and twice, for more",
+    )
+    ONE_STEP = (
+        "one step",
+        "the estimate without the penalty is one step from a penalised optimum, and not an optimum "
+        "itself: fit_info.remainder is what another step would move, in standard errors",
     )
     CONVERGED = (
         "converged",
-        "the estimate is the optimum of these rows, to the accuracy that was asked for",
+        "the estimate is at the optimum of these rows: fit_info.remainder predicts how near, in "
+        "standard errors",
     )
 
-    def __init__(self, label: str, message: str):
-        self.label, self.message = label, message
+    def __new__(cls, value: str, message: str) -> "Status":
+        self = object.__new__(cls)
+        self._value_, self.message = value, message
+        return self
 
     def __str__(self) -> str:
-        return self.label
+        return self.value
 
     @property
     def ok(self) -> bool:
-        """Whether nothing needs attention."""
-        return self in (Status.CONVERGED, Status.APPROXIMATE)
+        """Whether the fit ended as it should, so that no view repeats the message."""
+        return self in (Status.CONVERGED, Status.ONE_STEP)
 
 
 def first_of(*found: Status | None) -> Status:
@@ -117,15 +136,23 @@ def status_of(
     """How a fit ended."""
     far = _is_far(options, objective, reader, done)
     near = done.remainder <= 10 * options.tolerance or done.one_step
+    one_step = done.one_step and not isinstance(objective.family, Gaussian)  # where it is exact
     return first_of(
         Status.INTERRUPTED if reader.monitor.interrupted else None,
         Status.SEPARATED if found.null.recession.size else None,
         Status.NOT_IDENTIFIED if found.null.size else None,
         Status.PERFECT_FIT if found.perfect else None,
-        Status.ORDERED_ROWS if done.score_statistic > DRIFT_LIMIT else None,
+        Status.UNREPRESENTATIVE if _is_unrepresentative(reader, done, found) else None,
         Status.READS_USED_UP if far else None,
         None if near else Status.APPROXIMATE,
+        Status.ONE_STEP if one_step else None,
     )
+
+
+def _is_unrepresentative(reader: Reader, done: Estimate, found: Uncertainty) -> bool:
+    """Whether the first rows of a single read do not represent the others."""
+    drifts = reader.source.ordered and found.drift > DRIFT_LIMIT
+    return done.score_statistic > DRIFT_LIMIT or (done.single_read and drifts)
 
 
 def warn(
@@ -152,8 +179,8 @@ def warn(
         if _is_far(options, objective, reader, done):
             say(
                 AccuracyWarning,
-                f"after {done.reads} reads the estimate may still be {done.remainder:.2g} standard "
-                "errors from the optimum of these rows",
+                f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "
+                f"{done.remainder:.2g} standard errors from the optimum of these rows",
             )
 
 
@@ -186,7 +213,7 @@ def _warn_order(reader: Reader, sample: Sample, done: Estimate, drift: float) ->
         say(
             OrderWarning,
             f"the first rows pull {done.score_statistic:.0f} standard deviations away from the "
-            f"estimate: {Status.ORDERED_ROWS.message}",
+            f"estimate: {Status.UNREPRESENTATIVE.message}",
         )
     elif drift > DRIFT_LIMIT and not sample.complete and reader.source.ordered:
         once = "a single read relies on it: let the rows be read twice"

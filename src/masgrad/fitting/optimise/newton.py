@@ -63,6 +63,7 @@ class Estimate:
         stages: labels and points of the stages of the fit.
         average_discarded: whether MasGrad's average was worse than its start.
         one_step: whether this is one step from a penalised optimum, and no optimum itself.
+        single_read: whether most rows were read once, at running estimates.
         notes: for the result.
     """
 
@@ -77,6 +78,7 @@ class Estimate:
     stages: tuple[tuple[str, np.ndarray], ...] = ()
     average_discarded: bool = False
     one_step: bool = False
+    single_read: bool = False
     notes: tuple[str, ...] = ()
 
 

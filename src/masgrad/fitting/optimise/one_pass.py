@@ -48,7 +48,7 @@ def single_read(
         phi = total.point + total.newton()
         stages.append((f"{total.rows:,} rows", phi))
     end = _end(objective, sample, start, seen, phi)
-    return replace(end, stages=tuple(stages))
+    return replace(end, stages=tuple(stages), single_read=True)
 
 
 def _end(

@@ -13,7 +13,7 @@ from masgrad.errors import AccuracyWarning, IdentificationError, say
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import find_estimate, objective_of, sample_for
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
-from masgrad.fitting.identification.rank import null_space
+from masgrad.fitting.identification.rank import NullSpace, label, null_space
 from masgrad.fitting.objective.local_model import ridge_of
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -26,9 +26,8 @@ from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
 
-NOT_IDENTIFIED = "The data alone do not identify theta"
-STOPPED = "The fit was stopped before the estimate without the penalty"
-TARGET = "the target is the minimiser of mean loss + lam |theta|^2 / 2 over the population."
+STOPPED = "the fit was stopped before the estimate without the penalty"
+TARGET = "The target is the minimiser of mean loss + lam |theta|^2 / 2 over the population"
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ class SmoothPenalty(PenalisedMethod):
             done = find_estimate(task, objective, reader, sample, self.rng)
             null = null_space(objective, reader, sample, done.local_model, done.recession)
         except IdentificationError as error:
-            raise NoEstimate(NOT_IDENTIFIED) from error
+            raise NoEstimate(str(error)) from error
         if null.size:
-            raise NoEstimate(NOT_IDENTIFIED)
+            raise NoEstimate(f"no estimate without the penalty for {_listed(null, task)}")
         return replace(done, reads=done.reads + shrunken.reads), reader
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
@@ -93,6 +92,11 @@ class SmoothPenalty(PenalisedMethod):
             record,
             target=PENALISED_OPTIMUM,
             status=record.status if interrupted else Status.PENALISED_TARGET,
-            notes=(*record.notes, f"{why}: {TARGET}"),
+            notes=(*record.notes, f"{TARGET}: {why}."),
             diagnostics=found,
         )
+
+
+def _listed(null: NullSpace, task: Task) -> str:
+    """Names of the coefficients that the data alone do not determine."""
+    return ", ".join(label(task.source.names, j) for j in np.flatnonzero(null.not_identified))

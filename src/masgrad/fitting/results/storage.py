@@ -63,7 +63,9 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
     try:
         outer = json.loads(text)
         body, format = outer["result"], outer["format"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError):
+        raise InputError(f"{path} is not a saved result: it has no result in it") from None
+    except json.JSONDecodeError as error:
         raise InputError(f"{path} is not a saved result: {error}") from None
     if format not in (FORMAT, OLD_FORMAT):
         raise InputError(f"{path} has the format {format!r}; {FORMAT!r} is needed")
@@ -95,8 +97,14 @@ def _old_status(body: dict[str, Any]) -> Status:
         return Status.NOT_IDENTIFIED if empty else Status.SEPARATED
     if not _unpack(body["cov"]).any():
         return Status.PERFECT_FIT
-    far = body["fit_info"]["remainder"] > LARGEST_REMAINDER
-    return Status.READS_USED_UP if far else Status.CONVERGED
+    if body["fit_info"]["remainder"] > LARGEST_REMAINDER:
+        return Status.READS_USED_UP
+    one_step = (
+        body["penalized"] is not None
+        and body["cov_type"] != "HC0"
+        and body["fit_info"]["remainder"] > 0
+    )
+    return Status.ONE_STEP if one_step else Status.CONVERGED
 
 
 def _digest(body: dict) -> str:

@@ -23,7 +23,6 @@ from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
-from masgrad.models.canonical import Gaussian
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.precision import float64
@@ -106,8 +105,8 @@ def _check_options(old: Fitted, model: Model, options: Options) -> None:
 def _notes(old: Fitted, new: Fitted) -> list[str]:
     notes = []
     if old.penalized is not None:
-        gaussian = isinstance(old.model, GLM) and isinstance(old.model.family, Gaussian)
-        notes += [NOT_PENALISED] if gaussian else [FROM_PENALISED, NOT_PENALISED]
+        one_step = old.status is Status.ONE_STEP
+        notes += [FROM_PENALISED, NOT_PENALISED] if one_step else [NOT_PENALISED]
     if old.cov_type not in (new.cov_type, "HC0"):
         notes.append(f"{old.cov_type} needs the old rows: these errors are {new.cov_type}.")
     return notes

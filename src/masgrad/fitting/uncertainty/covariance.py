@@ -120,7 +120,8 @@ def _with_chains(
         return found
     if found.null.size or found.perfect:
         why = "no row has a gradient" if found.perfect else "some directions have no estimate"
-        return replace(found, notes=(f"Chains were not run, for {why}: HC0 instead.",))
+        note = f"Chains were not run, for {why}: HC0 instead."
+        return replace(found, cov_type="HC0", notes=(note,))
     note = "The chains were stopped: HC0 instead."
     with reader.interruptible():
         try:
@@ -144,7 +145,7 @@ def _with_chains(
                 notes=notes,
                 extra_reads=reads,
             )
-    return replace(found, notes=(note,))
+    return replace(found, cov_type="HC0", notes=(note,))
 
 
 # The kinds of covariance.

@@ -26,6 +26,7 @@ from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import burn_in, effective_size, split_rhat
+from masgrad.fitting.uncertainty.covariance import Uncertainty
 from masgrad.models.family import Family
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
@@ -40,7 +41,7 @@ BIAS_ROWS = 8192
 LARGEST_RHAT = 1.05
 SMALLEST_EFFECTIVE_SIZE = 100
 LEAN = "they lean on the sandwich's H and hardly check it"
-NOT_EXAMINED = "not examined: there are fewer than four blocks of rows."
+NOT_EXAMINED = "not examined: there are fewer than four blocks of rows, or no residuals."
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,17 @@ class Diagnostics(tuple[Diagnostic, ...]):
 
 
 def diagnose(
-    objective: Objective, reader: Reader, local: LocalModel, null: NullSpace, noise: np.ndarray
+    objective: Objective, reader: Reader, found: Uncertainty, settled: bool
 ) -> list[Diagnostic]:
-    """What the reads and the local model show; `noise` is the variance of a gradient."""
-    monitor, seen = reader.monitor, reader.monitor.has_segments
+    """What the reads and the local model show; not all is known before the estimate settles."""
+    monitor, names = reader.monitor, reader.source.names
+    seen = monitor.has_segments and not found.perfect  # whose gradients are rounding errors
+    outlying = monitor.outlying_segment(found.noise, reader.source.ordered)
     return [
-        _order(monitor.drift(noise), seen),
-        _blocks(*monitor.outlying_segment(noise, reader.source.ordered), seen),
-        _condition(local.condition),
-        *_identification(objective, null, reader.source.names),
+        _order(found.drift, seen),
+        _blocks(*outlying, seen),
+        _condition(found.local_model.condition),
+        *_identification(objective, found.null, names, settled),
     ]
 
 
@@ -132,7 +135,7 @@ def _condition(condition: float) -> Diagnostic:
 
 
 def _identification(
-    objective: Objective, null: NullSpace, names: tuple[str, ...]
+    objective: Objective, null: NullSpace, names: tuple[str, ...], settled: bool
 ) -> list[Diagnostic]:
     """Directions without an estimate: because of X, and because of y. The status has the advice."""
     empty = null.is_empty if objective.linear else np.zeros_like(null.is_empty)
@@ -149,7 +152,10 @@ def _identification(
     else:
         said = f"{every} direction has an estimate."
         said = f"the responses are not separated: {said}" if objective.separable else said
-    found = [Diagnostic("separation", not others.any(), said)]
+    ok = not others.any()
+    if ok and objective.separable and not settled:
+        ok, said = None, "not known: the estimate has not settled."
+    found = [Diagnostic("separation", ok, said)]
     if empty.any():
         columns = "1 column is" if empty.sum() == 1 else f"{empty.sum()} columns are"
         said = f"{columns} 0 in every row, without an estimate (nan): {_listed(empty, names)}."

@@ -47,7 +47,7 @@ FIT: tuple[Fact, ...] = (
     ("Reads of the data", lambda r: f"{r.fit_info.reads}"),
     ("Rows per second", lambda r: f"{r.fit_info.rows_per_second:.3g}"),
     ("Last correction (s.e.)", lambda r: f"{r.fit_info.correction:.2g}"),
-    ("Predicted remainder (s.e.)", lambda r: f"{r.fit_info.remainder:.1g}"),
+    ("Predicted remainder (s.e.)", lambda r: f"{r.fit_info.remainder:.2g}"),
     ("Condition number of H", lambda r: f"{r.fit_info.condition:.3g}"),
     ("Deviance", lambda r: _decimal(r.deviance)),
     ("Dispersion", lambda r: None if r.dispersion is None else f"{r.dispersion:.4g}"),
