@@ -26,7 +26,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.
 DATA = [
-    ["arrays", "regression", "source", "sparse", "files", "simulate"],
+    ["arrays", "regression", "source", "sparse", "simulate"],
     ["tables"],
     ["formula"],
     ["table_source"],

@@ -225,9 +225,12 @@ def predict(
 def plan(
     *,
     data: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet file; without one, give the constants.")
+        list[str] | None,
+        typer.Argument(
+            help="Parquet or CSV files, globs or a directory; without any, give the constants."
+        ),
     ] = None,
-    response: Annotated[str | None, typer.Option(help="The file's column y.")] = None,
+    response: Annotated[str | None, typer.Option(help="The column y of the files.")] = None,
     model: Annotated[str, typer.Option(help="linear, logistic or poisson.")] = "linear",
     columns: Annotated[
         str | None, typer.Option(help="Columns x, separated by commas; all others unless given.")
@@ -256,24 +259,21 @@ def plan(
     v_max: Annotated[float | None, typer.Option(help="Without a file: max ||V||.")] = None,
 ) -> None:
     """How many steps and rows the theorems ask for: T, n, eta, beta as a table."""
-    constants = (alpha, gamma, gap, dim, v_max)
-    if data is None:
-        from masgrad.planner import plan_constants
-
-        plan_constants(*constants, epsilon, delta, rows)
-        return
-    if response is None:
+    constants = {"alpha": alpha, "gamma": gamma, "gap": gap, "dim": dim, "v_max": v_max}
+    if data and response is None:
         raise typer.BadParameter("a file needs --response, the name of its column y")
-    if any(c is not None for c in constants):
+    if data and any(c is not None for c in constants.values()):
         raise typer.BadParameter("give a file, or --alpha, --gamma, ... without one")
-    _cache_compilations()
-    from masgrad.planner import plan_file
+    from masgrad.planner import Constants, Design, Goals, plan_constants, plan_files
 
+    goals = Goals(epsilon, delta, rows, half_width, level)
+    if not data or response is None:
+        plan_constants(Constants.given(constants), goals)
+        return
+    _cache_compilations()
     wanted = [c.strip() for c in columns.split(",")] if columns else None
-    plan_file(
-        data, response, model, wanted, intercept, radius, ridge,
-        epsilon, delta, rows, half_width, level,
-    )  # fmt: skip
+    design = Design(data, response, wanted, intercept)
+    plan_files(design, model, goals, radius=radius, ridge=ridge)
 
 
 def _cache_compilations() -> None:

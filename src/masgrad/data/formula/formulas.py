@@ -94,6 +94,18 @@ def parse(formula: str, columns: Sequence[str] | None = None) -> Formula:
     return parsed
 
 
+def of_columns(response: str, columns: Sequence[str], intercept: bool = True) -> Formula:
+    """The formula "response ~ columns", whatever characters the names hold.
+
+    Example:
+        >>> of_columns("y", ["a", "body mass"], intercept=False).text
+        '`y` ~ 0 + `a` + `body mass`'
+    """
+    text = " + ".join(["1" if intercept else "0", *(f"`{name}`" for name in columns)])
+    factors = tuple((Factor(name, ("column", name)),) for name in columns)
+    return Formula(f"`{response}` ~ {text}", response, ((), *factors) if intercept else factors)
+
+
 def _sides(formula: str, columns: Sequence[str] | None) -> tuple[list, list]:
     """What formulaic makes of either side of "~": lists of its terms."""
     from formulaic import Formula  # a second to import, which those without a formula are spared

@@ -129,5 +129,7 @@ def _schema(path: Path, fragment: Any) -> pa.Schema:
 
 
 def parquet_names(path: Path) -> list[str]:
-    """All columns of a file."""
-    return _schema(path, FORMAT.make_fragment(str(path.absolute()), LOCAL)).names
+    """All columns of a file but those that pandas stored as the index of a data frame."""
+    schema = _schema(path, FORMAT.make_fragment(str(path.absolute()), LOCAL))
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [name for name in schema.names if name not in index]
