@@ -227,7 +227,7 @@ def test_laws_of_a_kinked_update_are_refused(problem):
         lambda: mg.stationary_law(model, data, theta, kernel(), 25),
         lambda: mg.iterate_law(model, data, theta, kernel(), 5, 25),
         lambda: mg.theory.smoothness(kernel(), model, data, [theta]),
-        lambda: mg.theory.coupled(kernel(), model, data, theta, 3, 25, 4, 8, 0),
+        lambda: mg.theory.coupled(kernel(), model, data, theta, 3, 25, substeps=4, chains=8),
     ):
         with pytest.raises(ValueError, match=r"penalty L1\(0.15\) has kinks.*run its chains"):
             ask()

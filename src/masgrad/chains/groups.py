@@ -9,6 +9,7 @@ draws its step t with the key fold_in(fold_in(seed, i), t).
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,16 +30,24 @@ GROUP_CHAINS, MOST_GROUPS, LANES = 64, 16, 4
 BUFFER_NUMBERS, BUFFER_RECORDS = 2**21, 256
 
 
+class Schedule(NamedTuple):
+    """How many records a group makes, and how many steps each takes: both traced."""
+
+    count: Array
+    thin: Array
+
+
 class Groups:
     """The states of all chains; `advance` moves them on and returns what was recorded."""
 
     def __init__(self, kernel: Kernel, field: Field, theta: np.ndarray, thin: int, seed: int):
         self.kernel, self.field, self.thin = kernel, field, np.asarray(thin)
-        self.key = jax.random.key(seed)
         self.chains = theta.shape[1]
         self.size = group_size(self.chains)
         starts = [theta[:, i : i + self.size] for i in range(0, self.chains, self.size)]
         self.states = [_init(kernel, _fill(start, self.size)) for start in starts]
+        key = jax.random.key(seed)
+        self.keys = [jax.random.fold_in(key, i) for i in range(len(starts))]
         self.most_records = int(
             np.clip(BUFFER_NUMBERS // (len(theta) * self.size), 1, BUFFER_RECORDS)
         )
@@ -60,8 +69,9 @@ class Groups:
         return state, np.asarray(paths)[:count]
 
     def _arguments(self, i: int, count: int) -> tuple:
-        run = (self.kernel, self.field, self.states[i], self.key, np.asarray(i))
-        return (*run, np.asarray(count), self.thin, self.most_records)
+        schedule = Schedule(np.asarray(count), self.thin)
+        group = (self.states[i], self.keys[i])
+        return (self.kernel, self.field, *group, schedule, self.most_records)
 
     def _calls_lapack(self) -> bool:
         """Whether a user's own loss or sampler brings LAPACK into the step: read the program."""
@@ -126,21 +136,18 @@ def _advance(
     field: Field,
     state: State,
     key: Array,
-    group: Array,
-    count: Array,
-    thin: Array,
+    schedule: Schedule,
     most_records: int,
 ) -> tuple[State, Array]:
-    """`count` records of `thin` steps each, in an array (most_records, p, K)."""
-    key = jax.random.fold_in(key, group)
+    """The scheduled records of a group, in an array (most_records, p, K)."""
 
     def step(_, state):
         return kernel.step(jax.random.fold_in(key, state.t), state, field)
 
     def record(i, carry):
         state, out = carry
-        state = jax.lax.fori_loop(0, thin, step, state)
+        state = jax.lax.fori_loop(0, schedule.thin, step, state)
         return state, out.at[i].set(state.theta)
 
     empty = jnp.zeros((most_records, *state.theta.shape))
-    return jax.lax.fori_loop(0, count, record, (state, empty))
+    return jax.lax.fori_loop(0, schedule.count, record, (state, empty))
