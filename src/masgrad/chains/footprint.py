@@ -9,7 +9,7 @@ from masgrad.kernels.fixed import FirstRoot
 from masgrad.kernels.kernel import Kernel
 
 STEP_BYTES = 6 * 2**30
-COPIES = 3
+MATRICES_PER_STEP = 3
 """A step holds a matrix, its factor and what it becomes."""
 
 
@@ -19,7 +19,7 @@ def check_footprint(kernel: Any, n: int | None, p: int, chains: int) -> None:
         return
     together = min(chains, group_size(chains) * threads(kernel, p))
     square, factor = _holds(kernel, n, p)
-    numbers = COPIES * together * (p * p * square + (n or 0) * p * factor)
+    numbers = MATRICES_PER_STEP * together * (p * p * square + (n or 0) * p * factor)
     numbers += chains * p * p * (square and _remembers(kernel))
     if 8 * numbers <= STEP_BYTES:
         return

@@ -26,7 +26,7 @@ from masgrad.penalties.structured import Nuclear
 from masgrad.precision import float64
 from masgrad.types import Array, Vectors
 
-GROUP_CHAINS, MOST_GROUPS, LANES = 64, 16, 4
+GROUP_CHAINS, MOST_GROUPS, VECTOR_LANES = 64, 16, 4
 BUFFER_NUMBERS, BUFFER_RECORDS = 2**21, 256
 
 
@@ -116,7 +116,7 @@ def group_size(chains: int) -> int:
     """Chains of a group: full vector lanes, and at most 16 groups."""
     groups = min(MOST_GROUPS, -(-chains // GROUP_CHAINS))
     each = -(-chains // groups)
-    return each if groups == 1 else -(-each // LANES) * LANES
+    return each if groups == 1 else -(-each // VECTOR_LANES) * VECTOR_LANES
 
 
 def _fill(start: np.ndarray, size: int) -> np.ndarray:

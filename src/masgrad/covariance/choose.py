@@ -23,7 +23,7 @@ from masgrad.covariance.root import DiagonalRoot, LowRankRoot, Root, SymmetricRo
 from masgrad.errors import InputError
 from masgrad.types import Array, RootKind, namespace
 
-KINDS: tuple[RootKind, ...] = (
+ROOT_KINDS: tuple[RootKind, ...] = (
     "symmetric", "diagonal", "low_rank", "rank_one", "products", "auto",
 )  # fmt: skip
 FACTOR_KINDS = ("diagonal", "low_rank", "rank_one")
@@ -31,8 +31,8 @@ PRODUCT_DIMS, PRODUCT_CHAINS = range(3, 9), 16
 
 
 def check_kind(kind: RootKind) -> RootKind:
-    if kind not in KINDS:
-        raise InputError(f"root {kind!r} is not known; use one of {list(KINDS)}")
+    if kind not in ROOT_KINDS:
+        raise InputError(f"root {kind!r} is not known; use one of {list(ROOT_KINDS)}")
     return kind
 
 

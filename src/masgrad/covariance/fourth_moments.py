@@ -28,11 +28,11 @@ from masgrad.covariance.symmetric_tensor import (
 )
 from masgrad.types import Array, namespace
 
-DRIFT = 10.0
+LARGEST_SQUARED_MEAN = 10.0
 """The frame is moved when a squared mean exceeds this many variances."""
-MISFIT = 0.01
+SMALLEST_RESIDUAL_SHARE = 0.01
 """The frame is tilted when the best fit leaves less than this share of the variance of r."""
-LIMIT = 100.0
+LARGEST_SLOPE_TERM = 100.0
 """Squared terms of a frame's slope, in variances of y: a coefficient that noise made large in a
 direction in which the rows hardly vary would cancel at every other theta."""
 
@@ -58,7 +58,9 @@ class Frame(eqx.Module):
         """At the mean of these rows, along their least-squares fit."""
         centre, level = _mean(X), _mean(y)
         m = len(y) ** 0.5
-        slope, _ = _least_squares((X - centre) / m, (y - level) / m, centre, level, LIMIT)
+        slope, _ = _least_squares(
+            (X - centre) / m, (y - level) / m, centre, level, LARGEST_SLOPE_TERM
+        )
         return cls.at(centre, level, slope)
 
     @property
@@ -88,11 +90,16 @@ class Frame(eqx.Module):
         mean, cov = _centred(second)
         better, _ = self.fitted(second)
         q = np.append(self.slope - better.slope, 1.0)
-        if q @ cov @ q >= MISFIT * cov[-1, -1] and (mean**2 <= DRIFT * cov.diagonal()).all():
+        if (
+            q @ cov @ q >= SMALLEST_RESIDUAL_SHARE * cov[-1, -1]
+            and (mean**2 <= LARGEST_SQUARED_MEAN * cov.diagonal()).all()
+        ):
             return self
         return better
 
-    def fitted(self, second: np.ndarray, limit: float = LIMIT) -> tuple["Frame", np.ndarray]:
+    def fitted(
+        self, second: np.ndarray, limit: float = LARGEST_SLOPE_TERM
+    ) -> tuple["Frame", np.ndarray]:
         """The frame at the mean of all rows, along their fit, and a basis of what determines it."""
         mean, cov = _centred(second)
         root = _root(cov)

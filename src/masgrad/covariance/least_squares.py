@@ -19,13 +19,13 @@ from masgrad.data.arrays import as_regression, blocks
 from masgrad.errors import InputError, InputTypeError, PrecisionWarning
 from masgrad.types import Array
 
-BUFFER = 1024
+BUFFER_ROWS = 1024
 """Rows that wait until they are summed together: enough to choose a frame by."""
-SLICE = 2**20
+SLICE_NUMBERS = 2**20
 """Numbers in the pair products of the rows that are summed at a time."""
-LOST = 1e-8
+LARGEST_LOSS_OF_DIGITS = 1e-8
 """Relative error of Sigma from which on there is a warning."""
-LARGEST = 1e70
+LARGEST_NUMBER = 1e70
 """Numbers up to here have fourth powers that can be summed."""
 
 
@@ -93,11 +93,11 @@ class LeastSquaresMoments:
         X, y = self._checked(X, y)
         if not len(y):
             return self
-        enough = BUFFER - self._waiting
+        enough = BUFFER_ROWS - self._waiting
         if len(y) < enough:
             pending = (*self._pending, (X.copy(), y.copy()))
             return replace(self, _pending=pending, _waiting=self._waiting + len(y))
-        whole = len(y) - (len(y) - enough) % BUFFER
+        whole = len(y) - (len(y) - enough) % BUFFER_ROWS
         tally = _summed(self._tally, self._joined((X[:enough], y[:enough])))
         tally = _summed(tally, (X[enough:whole], y[enough:whole]))
         rest = X[whole:].copy(), y[whole:].copy()
@@ -176,13 +176,13 @@ class LeastSquaresMoments:
         if X.shape[1:] != (self.dim,):
             raise InputError(f"X has shape {X.shape}; rows of {self.dim} columns are needed")
         largest = max(X.max(), -X.min(), y.max(), -y.min())
-        if largest > LARGEST:
+        if largest > LARGEST_NUMBER:
             raise InputError(
                 f"the rows reach {largest:.1e}, and their fourth powers cannot be summed; rescale "
-                f"the data to numbers below {LARGEST:.0e}"
+                f"the data to numbers below {LARGEST_NUMBER:.0e}"
             )
         for j, size_j in enumerate(np.abs(np.column_stack([X, y])).max(0)):
-            if 0 < size_j < 1 / LARGEST:
+            if 0 < size_j < 1 / LARGEST_NUMBER:
                 name = "y" if j == self.dim else f"column {j} of X"
                 raise InputError(
                     f"{name} is at most {size_j:.1e}, and its fourth powers vanish; rescale it"
@@ -207,7 +207,7 @@ def _summed(tally: Tally | None, rows: tuple[np.ndarray, np.ndarray]) -> Tally |
     if not len(y):
         return tally
     tally = tally or Tally.empty(Frame.of(X, y))
-    for X_slice, y_slice in blocks((X, y), max(256, SLICE // size(tally.frame.d, 2))):
+    for X_slice, y_slice in blocks((X, y), max(256, SLICE_NUMBERS // size(tally.frame.d, 2))):
         tally = tally.add(X_slice, y_slice)
     return tally
 
@@ -215,7 +215,7 @@ def _summed(tally: Tally | None, rows: tuple[np.ndarray, np.ndarray]) -> Tally |
 def _warn_of_lost_digits(terms: np.ndarray, variances: np.ndarray) -> None:
     """Terms (p,) are the squares that cancel to leave each variance."""
     lost = np.finfo(float).eps * terms / np.maximum(variances, np.finfo(float).tiny)
-    if lost.max() > LOST:
+    if lost.max() > LARGEST_LOSS_OF_DIGITS:
         warnings.warn(
             f"cancellation leaves Sigma an error of about {lost.max():.0e} at this theta: columns "
             "are collinear, or rows far from all others; drop them, or use mg.moments on the rows",

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from masgrad.covariance.root import FLOOR, Root, SymmetricRoot, times
+from masgrad.covariance.root import EIGENVALUE_FLOOR, Root, SymmetricRoot, times
 from masgrad.types import Array, loop, namespace
 
 MOST_STEPS = 40
-CLOSE = 1e-7
+NEWTON_GAP = 1e-7
 """|M - I| at which one more step, with its square as error, reaches rounding."""
-UNROLLED = 12
+UNROLLED_DIM = 12
 """Larger products are not written out: they would compile for minutes."""
-NEAR_FLOOR = 0.1 / FLOOR
+NEAR_FLOOR = 0.1 / EIGENVALUE_FLOOR
 """|Z|^2 is at least the inverse of M's smallest eigenvalue: past this the floor is near."""
 
 
@@ -95,14 +95,14 @@ def _inverse_root(cov: Array, eye: Array) -> tuple[Array, Array]:
 
     def unfinished(carry):
         _, _, k, gap = carry
-        return (k < MOST_STEPS) & (gap > CLOSE)
+        return (k < MOST_STEPS) & (gap > NEWTON_GAP)
 
     start = (cov / scale, xp.broadcast_to(eye, cov.shape), 0, xp.asarray(xp.inf))
     with np.errstate(over="ignore", invalid="ignore"):  # negative eigenvalues run away
         M, Z, _, last = loop(unfinished, step, start)
         Z = product(1.5 * eye - 0.5 * M, Z)
     near = (xp.where(lost, 0.0, (Z * Z).sum((0, 1))) < NEAR_FLOOR).all()
-    return Z / xp.sqrt(scale), (last <= CLOSE) & near
+    return Z / xp.sqrt(scale), (last <= NEWTON_GAP) & near
 
 
 def _keep(M: Array) -> Array:
@@ -118,6 +118,6 @@ def product(A: Array, B: Array) -> Array:
     """
     if A.ndim == 2:
         return A @ B
-    if len(A) > UNROLLED:
+    if len(A) > UNROLLED_DIM:
         return namespace(A).einsum("ijk,jlk->ilk", A, B)
     return namespace(A).stack([sum(a * b for a, b in zip(row, B, strict=True)) for row in A])

@@ -29,9 +29,9 @@ from masgrad.errors import InputError
 from masgrad.precision import float64
 from masgrad.types import Array, namespace
 
-CHUNK = 4096
-PROBES = 8
-DRIFT = 1e-11
+CHUNK_ROWS = 4096
+PROBE_VECTORS = 8
+LARGEST_DRIFT = 1e-11
 """Relative error of H'H past which rounding has shown, and H is computed afresh."""
 
 
@@ -124,8 +124,8 @@ def _absorb_all(H: Array, vectors: Array, count: Array) -> Array:
 
 
 def _one_by_one(H: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    for start in range(0, len(vectors), CHUNK):
-        chunk = vectors[start : start + CHUNK]
+    for start in range(0, len(vectors), CHUNK_ROWS):
+        chunk = vectors[start : start + CHUNK_ROWS]
         length = max(64, 1 << (len(chunk) - 1).bit_length())
         H = _absorb_all(H, pad(chunk, length), np.asarray(len(chunk)))
     return np.array(H)
@@ -158,7 +158,7 @@ def _absorb_many(H: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
     """|P S P - P| / |P| for P = H'H, estimated with a few probes in O(np + p^2)."""
-    Z = np.random.default_rng(0).normal(size=(len(H), PROBES))
+    Z = np.random.default_rng(0).normal(size=(len(H), PROBE_VECTORS))
     X = H.T @ (H @ Z)
     again = H.T @ (H @ (initial * X + vectors.T @ (vectors @ X)))
     return float(np.linalg.norm(again - X) / np.linalg.norm(X))
@@ -167,7 +167,7 @@ def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
 def _without_drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
     """H, or the same afresh where rounding has shown and that is better."""
     first = drift(H, vectors, initial)
-    if first <= DRIFT:
+    if first <= LARGEST_DRIFT:
         return H
     fresh = _afresh(H, vectors, initial)
     second = drift(fresh, vectors, initial)
@@ -187,7 +187,7 @@ def _afresh(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
     p = vectors.shape[1]
     rows = np.concatenate([vectors, np.sqrt(initial) * np.eye(p)])
     rows = rows[np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")]
-    R, size = np.empty((0, p)), max(CHUNK, p)
+    R, size = np.empty((0, p)), max(CHUNK_ROWS, p)
     for start in range(0, len(rows), size):
         R = np.asarray(np.linalg.qr(np.concatenate([R, rows[start : start + size]]), mode="r"))
     inverse = np.linalg.inv(R).T

@@ -15,7 +15,7 @@ import numpy as np
 
 Pairs: TypeAlias = tuple[np.ndarray, np.ndarray]
 
-GROUP = 4
+GROUPED_INDICES = 4
 """Indices k that share a product in `fourth_power_sum`: with one, each entry is computed once, in
 products too thin to be fast. Against the Gram matrix of all pairs, which computes each entry three
 times, rows a second on one core are 0.6 times as many at 5 columns, equal at 20, 1.4 times at 40
@@ -51,8 +51,8 @@ def fourth_power_sum(A: np.ndarray) -> np.ndarray:
     low, high = pairs(d)
     products = a[low] * a[high]
     out = np.empty(size(d, 4))
-    for start in range(0, d, GROUP):
-        group = range(start, min(start + GROUP, d))
+    for start in range(0, d, GROUPED_INDICES):
+        group = range(start, min(start + GROUPED_INDICES, d))
         others = np.concatenate([a[k] * a[k:] for k in group])
         sums = iter(others @ products[: size(group.stop, 2)].T)
         for k in group:

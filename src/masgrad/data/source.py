@@ -20,7 +20,7 @@ from masgrad.data.regression import Regression
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-CHUNK = 1024
+CHUNK_ROWS = 1024
 """Neighbouring rows of an array that stay together when it is read in a random order."""
 
 
@@ -100,7 +100,7 @@ class Arrays(Source):
     @property
     def chunk(self) -> int:
         """Neighbouring rows that stay together in a random order; blocks have several of them."""
-        return min(CHUNK, max(1, self.block // 4)) if self.count > self.block else 1
+        return min(CHUNK_ROWS, max(1, self.block // 4)) if self.count > self.block else 1
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         chunk = self.chunk

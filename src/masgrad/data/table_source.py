@@ -33,17 +33,17 @@ from masgrad.data.tables.scans import Scan
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-MEMORY = 512 * 2**20
+MEMORY_BYTES = 512 * 2**20
 """Bytes that reading may take, unless told otherwise."""
 
-HELD = 1024
+MOST_SHUFFLED_BLOCKS = 1024
 """Blocks that a shuffle buffer holds at most."""
 
 
 def open_table(
     data: Any,
     columns: Sequence[str],
-    memory: int = MEMORY,
+    memory: int = MEMORY_BYTES,
     extra: Mapping[str, np.ndarray] | None = None,
 ) -> Medium:
     """The medium of a table, its columns checked.
@@ -90,7 +90,9 @@ class TableSource(Source):
                [1., 1.]])
     """
 
-    def __init__(self, medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK):
+    def __init__(
+        self, medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+    ):
         self.medium, self.terms, self.names = medium, terms, terms.names
         self.memory, self.block = memory, block
         self.rereadable, self.ordered = medium.rereadable, medium.ordered
@@ -141,7 +143,7 @@ class TableSource(Source):
     def _held(self) -> int:
         """Blocks of a shuffle buffer that takes an eighth of the memory."""
         size = 8 * self.block * (len(self.names) + 1)
-        return min(max(self.memory // 8 // size, 1), HELD)
+        return min(max(self.memory // 8 // size, 1), MOST_SHUFFLED_BLOCKS)
 
     def place(self, row: int) -> str:
         """Rows of weight 0, which blocks leave out, are counted again."""
@@ -183,7 +185,9 @@ class TableInMemory(Arrays):
             yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + chunk] for s in c]))
 
 
-def table_rows(medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK) -> Source:
+def table_rows(
+    medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+) -> Source:
     """The rows of a table; of one in memory in any order, unless some have weight 0."""
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
@@ -242,7 +246,7 @@ def learn_table(
 def table_source(
     data: Any,
     terms: Terms,
-    memory: int = MEMORY,
+    memory: int = MEMORY_BYTES,
     block: int = BLOCK,
     *,
     weights: Any = None,

@@ -23,7 +23,7 @@ import numpy as np
 from masgrad.covariance.choose import factor_root, make_root, wants_factor
 from masgrad.covariance.eigen import spectrum
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import FLOOR, DiagonalRoot, Root, SymmetricRoot
+from masgrad.covariance.root import EIGENVALUE_FLOOR, DiagonalRoot, Root, SymmetricRoot
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
@@ -251,6 +251,6 @@ class InverseHistory(Adjustment):
 def _pseudo_inverse_root(G: Matrices, g: Vectors) -> Vectors:
     """G^-1/2 g in the span of G, which has rank t after t steps and holds g."""
     values, vectors = spectrum(G)
-    keep = values > FLOOR * values.max(0)
+    keep = values > EIGENVALUE_FLOOR * values.max(0)
     scale = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, values, 1.0)), 0.0)
     return (vectors * (scale * (vectors * g[:, None]).sum(0))[None]).sum(1)

@@ -14,7 +14,7 @@ import numpy as np
 from masgrad.errors import InputError
 from masgrad.types import Array
 
-SHOWN = {"bernoulli": "binomial"}
+SHOWN_NAMES = {"bernoulli": "binomial"}
 """Families that users know by another name; saved results have the first."""
 
 
@@ -40,7 +40,7 @@ class Family(abc.ABC):
     @property
     def shown(self) -> str:
         """The name that summaries and messages use, which is that of the docs."""
-        return SHOWN.get(self.name, self.name)
+        return SHOWN_NAMES.get(self.name, self.name)
 
     @property
     def parameter(self) -> float | None:
@@ -115,10 +115,10 @@ class Family(abc.ABC):
         """What the log-likelihood needs of y besides the loss."""
         return np.zeros_like(y)
 
-    def log_likelihood(self, tally: "Tally", dispersion: float) -> float | None:
+    def log_likelihood(self, sums: "LikelihoodSums", dispersion: float) -> float | None:
         """From sums over rows; None where the density has no closed form."""
         del dispersion
-        return tally.base - tally.loss
+        return sums.base - sums.loss
 
     def check(self, y: np.ndarray, place: Callable[[int], str] = "row {}".format) -> None:
         """Reject a response outside the family's range, naming the row."""
@@ -133,7 +133,7 @@ class Family(abc.ABC):
             )
 
 
-class Tally(NamedTuple):
+class LikelihoodSums(NamedTuple):
     """Sums over rows of the loss, its least value, what y adds to the likelihood, and weights."""
 
     loss: float

@@ -158,18 +158,18 @@ def linear_sums(
     X, y, a = rows[0], rows[1], weight_of(rows)
     with np.errstate(all="ignore"):
         t = add_offset(X @ theta, rows)
-        H, peak, loss, squares, M = None, 0.0, 0.0, 0.0, None
+        H, max_weighted_x, loss, squares, M = None, 0.0, 0.0, 0.0, None
         if hessian:
             value, r, w = family.local(t, y)
             loss = _total(value, a)
-            H, peak = gram_and_peak(X, w if a is None else a * w, family.convex)
+            H, max_weighted_x = gram_and_peak(X, w if a is None else a * w, family.convex)
         else:
             r = family.slope(t, y)
         if family.dispersed and (hessian or meat):
             squares = _total(squared_residuals(family, t, r), a)
         if meat:
             M = gram(X, r * r if a is None else a * r * r)
-        return RowSums((r if a is None else a * r) @ X, H, M, squares, peak, loss)
+        return RowSums((r if a is None else a * r) @ X, H, M, squares, max_weighted_x, loss)
 
 
 def information_sum(family: Family, rows: Rows, theta: np.ndarray) -> np.ndarray:

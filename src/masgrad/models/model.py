@@ -35,8 +35,8 @@ class RowSums(NamedTuple):
         meat: sum of g g', (p, p), or None.
         squares: sum of squared residuals, over their variance where its scale is to be estimated;
             0 where there is no linear predictor.
-        peak: largest entry of each column of X, times the root of the curvature, (p,); 0 where
-            there is no linear predictor. A step that it makes large is felt by some row.
+        max_weighted_x: largest |x| of each column times the root of the row's curvature, (p,); 0
+            without a linear predictor. It bounds the weighted change of any predictor in a step.
         loss: sum of the rows' losses; 0 where there is no linear predictor.
         information: sum of the rows' expected Hessians, (p, p), where it was asked for.
     """
@@ -45,7 +45,7 @@ class RowSums(NamedTuple):
     hessian: np.ndarray | None
     meat: np.ndarray | None
     squares: float = 0.0
-    peak: np.ndarray | float = 0.0
+    max_weighted_x: np.ndarray | float = 0.0
     loss: float = 0.0
     information: np.ndarray | None = None
 

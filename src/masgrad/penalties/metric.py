@@ -24,11 +24,11 @@ from masgrad.types import Array, loop, namespace, repeat
 ACCURACY = 1e-4
 """|e|_V over the outer progress |u - before|_V at which an inner problem is solved."""
 
-MOST = 500
-"""Rounds of EACH inner steps after which the solver gives up, and says so."""
+MOST_ROUNDS = 500
+"""Rounds of STEPS_PER_ROUND inner steps after which the solver gives up, and says so."""
 
-EACH = 8
-ROUNDING = 16 * np.finfo(float).eps
+STEPS_PER_ROUND = 8
+ROUNDING_ERROR = 16 * np.finfo(float).eps
 
 
 class Solved(NamedTuple):
@@ -110,12 +110,12 @@ def _solve(
         gap = xp.maximum((r * root.solve(r)).sum(0), 0.0)
         moved = s.u - before
         progress = (moved * times(V, moved)).sum(0)
-        exact = (r**2).sum(0) <= ((ROUNDING * D * (abs(s.u) + abs(w))) ** 2).sum(0)
+        exact = (r**2).sum(0) <= ((ROUNDING_ERROR * D * (abs(s.u) + abs(w))) ** 2).sum(0)
         done = (gap <= accuracy**2 * progress) | exact | ~xp.isfinite(gap)
         return s._replace(defect=xp.sqrt(gap), done=done)
 
     def rounds(s: _State) -> _State:
-        new = judged(repeat(EACH, step, s)._replace(steps=s.steps + EACH))
+        new = judged(repeat(STEPS_PER_ROUND, step, s)._replace(steps=s.steps + STEPS_PER_ROUND))
         keep = lambda old, fresh: xp.where(s.done, old, fresh)  # noqa: E731
         return _State(*map(keep, s, new))
 
@@ -124,7 +124,9 @@ def _solve(
     start = _State(
         before, Vb, before, Vb, none + 1.0, xp.zeros_like(w), none + np.inf, none, none > 0
     )
-    end = loop(lambda s: (~s.done).any() & (s.steps.max() < MOST * EACH), rounds, start)
+    end = loop(
+        lambda s: (~s.done).any() & (s.steps.max() < MOST_ROUNDS * STEPS_PER_ROUND), rounds, start
+    )
     return Solved(end.u, end.z, end.defect, end.steps, end.done)
 
 

@@ -15,24 +15,24 @@ from scipy.linalg import cho_solve
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import Separable
 
-CLOSE = 1e-11
+VIOLATION_LIMIT = 1e-11
 """Violation of the conditions of optimality, as a share of the largest |c|, that is rounding.
 
 Both in units of the root of A's diagonal, so that the units of a column do not matter."""
 
-SLACK = 1e-9
+VIOLATION_LIMIT_UNSOLVED = 1e-9
 """The same where there is no set of free coordinates to solve for."""
 
-EACH, MOST = 10, 2000
+STEPS_PER_CHECK, MOST_CHECKS = 10, 2000
 """Steps between two looks, and looks."""
 
-RARELY = 5
+CHECKS_PER_SOLVE = 5
 """Looks after which free coordinates are solved for although they still change."""
 
-REPEATED = 5e-8
+SMALLEST_PIVOT = 5e-8
 """A pivot of A with its diagonal scaled to 1 that is rounding."""
 
-WHOLE = 64
+WORKING_SET_DIM = 64
 """Coordinates up to which the working set is all of them."""
 
 
@@ -59,14 +59,16 @@ class Quadratic(NamedTuple):
 def minimise(penalty: Penalty, quadratic: Quadratic, start: np.ndarray) -> np.ndarray:
     """The minimiser, from a start near it."""
     if not isinstance(penalty, Separable):
-        return _accelerated(penalty, quadratic, start, SLACK * scale(penalty, quadratic))
-    limit = CLOSE * scale(penalty, quadratic)
-    if len(start) <= WHOLE:
+        return _accelerated(
+            penalty, quadratic, start, VIOLATION_LIMIT_UNSOLVED * scale(penalty, quadratic)
+        )
+    limit = VIOLATION_LIMIT * scale(penalty, quadratic)
+    if len(start) <= WORKING_SET_DIM:
         return _accelerated(penalty, quadratic, start, limit)
     u = start.copy()
-    for _ in range(MOST):
+    for _ in range(MOST_CHECKS):
         wrong = violation(penalty, quadratic, u)
-        if wrong.max() <= limit * SLACK / CLOSE:
+        if wrong.max() <= limit * VIOLATION_LIMIT_UNSOLVED / VIOLATION_LIMIT:
             return u
         chosen = _working_set(penalty.pieces(u).free, wrong, limit)
         part = quadratic.part(chosen, u)
@@ -76,7 +78,7 @@ def minimise(penalty: Penalty, quadratic: Quadratic, start: np.ndarray) -> np.nd
 
 def _working_set(free: np.ndarray, wrong: np.ndarray, limit: float) -> np.ndarray:
     """All free coordinates, and as many more of those that should be."""
-    most = max(WHOLE, int(free.sum()))
+    most = max(WORKING_SET_DIM, int(free.sum()))
     worst = np.argsort(np.where(free, 0.0, wrong))[::-1][:most]
     return np.union1d(np.flatnonzero(free), worst[wrong[worst] > limit])
 
@@ -102,9 +104,9 @@ def _diagonal(penalty: Penalty, A: np.ndarray) -> np.ndarray:
 def _accelerated(penalty: Penalty, q: Quadratic, u: np.ndarray, limit: float) -> np.ndarray:
     """Accelerated proximal steps until nothing is wrong; free coordinates are solved for."""
     D, y, momentum = _majorant(penalty, q.A), u, 1.0
-    for look in range(MOST):
+    for look in range(MOST_CHECKS):
         before = u
-        for _ in range(EACH):
+        for _ in range(STEPS_PER_CHECK):
             last, u = u, penalty.prox(y - q.slope(y) / D, 1.0 / D)
             if (D * (y - u)) @ (u - last) > 0:
                 momentum, y = 1.0, u
@@ -112,10 +114,12 @@ def _accelerated(penalty: Penalty, q: Quadratic, u: np.ndarray, limit: float) ->
             new = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
             y, momentum = u + (momentum - 1.0) / new * (u - last), new
         enough = limit
-        if isinstance(penalty, Separable) and (look % RARELY == 0 or _same(penalty, before, u)):
+        if isinstance(penalty, Separable) and (
+            look % CHECKS_PER_SOLVE == 0 or _same(penalty, before, u)
+        ):
             there = _solved(penalty, q, u)
             if there is None:
-                enough = limit * SLACK / CLOSE
+                enough = limit * VIOLATION_LIMIT_UNSOLVED / VIOLATION_LIMIT
             else:
                 u, y, momentum = there, there, 1.0
         if violation(penalty, q, u).max(initial=0.0) <= enough:
@@ -167,7 +171,7 @@ def _root(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         L = np.linalg.cholesky(A / np.outer(size, size))
     except np.linalg.LinAlgError:
         return None
-    if L.size and np.diag(L).min() < REPEATED:
+    if L.size and np.diag(L).min() < SMALLEST_PIVOT:
         return None
     return cho_solve((L, True), b / size) / size
 

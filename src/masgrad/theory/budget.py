@@ -13,7 +13,7 @@ from masgrad.chains.door import sample_rows
 from masgrad.checks import as_number, as_size, check_count
 from masgrad.covariance.moments import Moments
 from masgrad.errors import InputError, StationarityWarning
-from masgrad.kernels.landscape import ENDLESS, landscape
+from masgrad.kernels.landscape import SIMULATED_ROWS, landscape
 from masgrad.models.model import Model, check_model
 from masgrad.precision import float64
 from masgrad.theory.planning import (
@@ -140,7 +140,7 @@ def _warn_off_optimum(m: Moments) -> None:
     """The pilot's estimate is its optimum: a Newton step stays within half a standard error."""
     error = np.sqrt(np.diag(m.sandwich) / m.count)
     step = np.abs(np.linalg.solve(m.hessian, m.mean))
-    if m.count < ENDLESS and np.any(step > 0.5 * error):
+    if m.count < SIMULATED_ROWS and np.any(step > 0.5 * error):
         warnings.warn(
             "theta is more than half a standard error away from the optimum of the pilot's rows; "
             "give their estimate",

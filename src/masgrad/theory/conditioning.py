@@ -13,7 +13,7 @@ import numpy as np
 from masgrad.chains.door import sample_rows
 from masgrad.covariance.choose import check_ridge
 from masgrad.covariance.least_squares import LeastSquaresMoments
-from masgrad.covariance.root import FLOOR
+from masgrad.covariance.root import EIGENVALUE_FLOOR
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
@@ -24,7 +24,7 @@ from masgrad.theory.pairs import Found, largest, power, top
 from masgrad.theory.regions import Segments, as_points
 from masgrad.types import Array, Rows
 
-NOISELESS = 1e-26
+NOISELESS_SIGMA = 1e-26
 """Size of Sigma beside that at other points below which it is nothing but rounding."""
 
 
@@ -184,7 +184,7 @@ def from_matrices(
     V = np.sqrt(values), vectors
     curvature = np.linalg.eigvalsh(hessians)
     steep, flat = int(curvature[:, -1].argmax()), int(curvature[:, 0].argmin())
-    definite = bool((curvature[:, 0] > FLOOR * curvature[:, -1]).all())
+    definite = bool((curvature[:, 0] > EIGENVALUE_FLOOR * curvature[:, -1]).all())
     if partner is None:
         highest, lowest = _over_all_pairs(V, hessians, definite)
     else:
@@ -201,22 +201,22 @@ def from_matrices(
 
 def _unless_rounding(low: Array, high: Array) -> Array:
     """0 for what is nothing beside the largest eigenvalue of the same matrix."""
-    return np.where(np.abs(low) > FLOOR * np.abs(high), low, 0.0)
+    return np.where(np.abs(low) > EIGENVALUE_FLOOR * np.abs(high), low, 0.0)
 
 
 def _check_regular(covs: np.ndarray, values: np.ndarray) -> None:
     """V(w) is positive definite at every point, as all theorems assume, and can be computed."""
     spread = np.sqrt(np.maximum(np.einsum("mii->mi", covs), np.finfo(float).tiny))
     correlations = covs / spread[:, :, None] / spread[:, None]
-    singular = ~(np.linalg.eigvalsh(correlations)[:, 0] > FLOOR)
-    singular |= ~(values[:, -1] > NOISELESS * values.max())
+    singular = ~(np.linalg.eigvalsh(correlations)[:, 0] > EIGENVALUE_FLOOR)
+    singular |= ~(values[:, -1] > NOISELESS_SIGMA * values.max())
     if singular.any():
         raise InputError(
             f"V(w) is singular at point {int(np.argmax(singular))} of the region, and the theorems "
             "assume it positive definite: the gradient has no noise in some direction there; drop "
             "redundant columns, leave that point out, or pass ridge="
         )
-    uneven = ~(values[:, 0] > FLOOR * values[:, -1])
+    uneven = ~(values[:, 0] > EIGENVALUE_FLOOR * values[:, -1])
     if uneven.any():
         raise InputError(
             f"V(w) at point {int(np.argmax(uneven))} of the region has standard deviations from "

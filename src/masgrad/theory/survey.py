@@ -27,7 +27,7 @@ from masgrad.theory.planning import ConvexPlan, NonConvexPlan, plan_convex, plan
 from masgrad.theory.regions import Segments, ball
 from masgrad.types import Array, Rows
 
-POINTS = 16
+SUBLEVEL_POINTS = 16
 """Points of the sublevel set besides the start."""
 
 
@@ -173,7 +173,7 @@ def _points(model: Model, data, start, best, H: np.ndarray) -> np.ndarray:
         return best[None]
     if not np.linalg.eigvalsh(H)[0] > 0:
         raise InputError("H is not positive definite at the optimum: it is no strict minimum")
-    points = ball(best, radius, POINTS, metric=H)
+    points = ball(best, radius, SUBLEVEL_POINTS, metric=H)
     lowest, level = _risk(model, data, best), _risk(model, data, start)
     level += 1e-6 * (level - lowest)  # for a quadratic loss the surface is at the level itself
     with np.errstate(over="ignore"):

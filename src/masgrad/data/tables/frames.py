@@ -24,7 +24,7 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.errors import InputError, InputTypeError
 
-KINDS = (
+TABLE_KINDS = (
     "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
     "Parquet or CSV files)"
 )
@@ -99,7 +99,7 @@ def as_frame(data: Any) -> Any:
     except TypeError:
         lazy = hasattr(data, "collect")
         said = "; collect() it first, or write it to Parquet and give the path" if lazy else ""
-        raise InputTypeError(f"{KINDS} is needed, got {type(data).__name__}{said}") from None
+        raise InputTypeError(f"{TABLE_KINDS} is needed, got {type(data).__name__}{said}") from None
 
 
 def is_frame(data: Any) -> bool:

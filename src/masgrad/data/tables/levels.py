@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from masgrad.errors import InputError, InputTypeError
 
-MOST = 1000
+MOST_LEVELS = 1000
 """Levels of a category; more are likely a number or an identifier."""
 
-FEW = 20
+ALWAYS_ALLOWED_LEVELS = 20
 """Levels that no table is too short for."""
 
 Lookup = Mapping[Any, int]
@@ -87,8 +87,8 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
             )
         elif value is not None and value not in found.first:
             found.first[value] = row + int(rows[np.argmax(indices == k - 1)])
-    if len(found.first) > MOST:
-        raise _too_many(name, f"more than {MOST}", found)
+    if len(found.first) > MOST_LEVELS:
+        raise _too_many(name, f"more than {MOST_LEVELS}", found)
 
 
 def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
@@ -111,7 +111,7 @@ def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) 
         whole: whether its numbers look whole, though they may have been read as floats.
     """
     levels = list(found.first)
-    if len(levels) > max(found.rows / 2, FEW):
+    if len(levels) > max(found.rows / 2, ALWAYS_ALLOWED_LEVELS):
         raise _too_many(name, f"{len(levels)} in {found.rows} rows", found)
     if declared is None and len(found.orders) == 1:
         (declared,) = found.orders

@@ -15,21 +15,21 @@ from pyarrow import dataset, fs
 from masgrad.data.tables.medium import Medium, check_columns, common_type, no_rows, place_in
 from masgrad.errors import InputError, MemoryWarning, say
 
-BATCH = 1 << 16
+BATCH_ROWS = 1 << 16
 """Rows of an Arrow batch: smaller ones cost the scanner more than they save."""
 
-LOCAL = fs.LocalFileSystem()
+LOCAL_FILES = fs.LocalFileSystem()
 
 # pre_buffer would hold the whole file; buffered streams took a quarter less time than whole chunks.
-SCAN = dataset.ParquetFragmentScanOptions(
+SCAN_OPTIONS = dataset.ParquetFragmentScanOptions(
     pre_buffer=False,
     use_buffered_stream=True,
     buffer_size=1 << 18,
     page_checksum_verification=True,
 )
-FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN)
+PARQUET_FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN_OPTIONS)
 
-TEXT = (pa.string(), pa.large_string())
+TEXT_TYPES = (pa.string(), pa.large_string())
 """Read as it is stored, by codes, which took a third of the time of making strings of them."""
 
 
@@ -38,7 +38,9 @@ class Parquet(Medium):
 
     def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
         self.paths, self.where = paths, str(paths[0])
-        self.fragments = [FORMAT.make_fragment(str(path.absolute()), LOCAL) for path in paths]
+        self.fragments = [
+            PARQUET_FORMAT.make_fragment(str(path.absolute()), LOCAL_FILES) for path in paths
+        ]
         for path, fragment in zip(paths, self.fragments, strict=True):
             check_columns(str(path), columns, _schema(path, fragment).names)
         self.counts: list[int] = [fragment.metadata.num_rows for fragment in self.fragments]
@@ -50,7 +52,7 @@ class Parquet(Medium):
         self.texts = [name for name in columns if self._is_coded(name)]
         if self.texts:
             coded = _coded(self.texts)
-            self.fragments = [coded.make_fragment(f.path, LOCAL) for f in self.fragments]
+            self.fragments = [coded.make_fragment(f.path, LOCAL_FILES) for f in self.fragments]
 
     def _type(self, name: str) -> pa.DataType:
         """The type that all files share, or one to which Arrow casts the others."""
@@ -62,7 +64,7 @@ class Parquet(Medium):
     def _is_coded(self, name: str) -> bool:
         """Whether all files have the column as text of one type."""
         types = {fragment.physical_schema.field(name).type for fragment in self.fragments}
-        return len(types) == 1 and self.types[name] in TEXT
+        return len(types) == 1 and self.types[name] in TEXT_TYPES
 
     def _read_as(self, name: str) -> pa.DataType:
         kind = self.types[name]
@@ -85,8 +87,8 @@ class Parquet(Medium):
     ) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(name, self._read_as(name)) for name in columns])
         pieces = self.fragments if rng is None else self._row_groups(rng)
-        rows = dataset.FileSystemDataset(pieces, schema, FORMAT, LOCAL)
-        scanner = rows.scanner(batch_size=BATCH, batch_readahead=1, fragment_readahead=1)
+        rows = dataset.FileSystemDataset(pieces, schema, PARQUET_FORMAT, LOCAL_FILES)
+        scanner = rows.scanner(batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
         try:
             yield from scanner.to_batches()
         except FileNotFoundError:
@@ -116,7 +118,9 @@ class Parquet(Medium):
 def _coded(texts: list[str]) -> dataset.ParquetFileFormat:
     """The format, with some columns of text read as dictionaries."""
     options = dataset.ParquetReadOptions(dictionary_columns=texts)
-    return dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=SCAN)
+    return dataset.ParquetFileFormat(
+        read_options=options, default_fragment_scan_options=SCAN_OPTIONS
+    )
 
 
 def _schema(path: Path, fragment: Any) -> pa.Schema:
@@ -130,6 +134,6 @@ def _schema(path: Path, fragment: Any) -> pa.Schema:
 
 def parquet_names(path: Path) -> list[str]:
     """All columns of a file but those that pandas stored as the index of a data frame."""
-    schema = _schema(path, FORMAT.make_fragment(str(path.absolute()), LOCAL))
+    schema = _schema(path, PARQUET_FORMAT.make_fragment(str(path.absolute()), LOCAL_FILES))
     index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [name for name in schema.names if name not in index]

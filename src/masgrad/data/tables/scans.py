@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyarrow import dataset
 
 from masgrad.data.tables.medium import Medium, check_columns, common_type, place_in
-from masgrad.data.tables.parquet import BATCH, SCAN
+from masgrad.data.tables.parquet import BATCH_ROWS, SCAN_OPTIONS
 from masgrad.errors import InputError
 
 
@@ -41,9 +41,9 @@ class Scan(Medium):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        options: dict = {"columns": list(columns), "batch_size": BATCH, "batch_readahead": 1}
+        options: dict = {"columns": list(columns), "batch_size": BATCH_ROWS, "batch_readahead": 1}
         if self.parquet:
-            options["fragment_scan_options"] = SCAN
+            options["fragment_scan_options"] = SCAN_OPTIONS
         try:
             for piece in [self.data] if rng is None else self._pieces(rng):
                 last = {"fragment_readahead": 1} if piece is self.data else {}
