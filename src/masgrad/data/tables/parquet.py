@@ -16,7 +16,7 @@ from masgrad.data.tables.medium import Medium, check_columns, common_type, no_ro
 from masgrad.errors import InputError, MemoryWarning, say
 
 BATCH_ROWS = 1 << 16
-"""Rows of an Arrow batch: smaller ones cost the scanner more than they save."""
+"""Rows per Arrow batch: smaller batches slow the scanner more than they save."""
 
 LOCAL_FILES = fs.LocalFileSystem()
 
@@ -30,11 +30,11 @@ SCAN_OPTIONS = dataset.ParquetFragmentScanOptions(
 PARQUET_FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN_OPTIONS)
 
 TEXT_TYPES = (pa.string(), pa.large_string())
-"""Read as it is stored, by codes, which took a third of the time of making strings of them."""
+"""Text types read as dictionary codes, in a third of the time that strings take."""
 
 
 class Parquet(Medium):
-    """Parquet files of one set of columns."""
+    """Parquet files with the same columns."""
 
     def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
         self.paths, self.where = paths, str(paths[0])
@@ -55,14 +55,14 @@ class Parquet(Medium):
             self.fragments = [coded.make_fragment(f.path, LOCAL_FILES) for f in self.fragments]
 
     def _type(self, name: str) -> pa.DataType:
-        """The type that all files share, or one to which Arrow casts the others."""
+        """The common type of a column in all files, to which Arrow casts if needed."""
         files = zip(self.paths, self.fragments, strict=True)
         types = {str(path): f.physical_schema.field(name).type for path, f in files}
         kind = common_type(name, types)
         return pa.float64() if pa.types.is_decimal(kind) else kind
 
     def _is_coded(self, name: str) -> bool:
-        """Whether all files have the column as text of one type."""
+        """Whether the column has the same text type in all files."""
         types = {fragment.physical_schema.field(name).type for fragment in self.fragments}
         return len(types) == 1 and self.types[name] in TEXT_TYPES
 
@@ -71,7 +71,7 @@ class Parquet(Medium):
         return pa.dictionary(pa.int32(), kind) if name in self.texts else kind
 
     def _check_memory(self, memory: int) -> None:
-        """Arrow decodes a row group whole, and the next one while its batches are read."""
+        """Warn of large row groups: Arrow decodes them whole, and the next one ahead of time."""
         groups = [(g.num_rows, f.path) for f in self.fragments for g in f.row_groups]
         rows, path = max(groups)
         fits = memory // (16 * len(self.types))
@@ -102,7 +102,7 @@ class Parquet(Medium):
         return [f.subset(row_group_ids=[g]) for f, g in (groups[i] for i in order)]
 
     def _culprit(self, schema: pa.Schema) -> str:
-        """The first file that fails on its own: the scanner, which reads ahead, does not say."""
+        """The first file that cannot be read; the scanner's error does not name it."""
         for fragment in self.fragments:
             try:
                 for _ in fragment.scanner(schema=schema, batch_readahead=1).to_batches():
@@ -116,7 +116,7 @@ class Parquet(Medium):
 
 
 def _coded(texts: list[str]) -> dataset.ParquetFileFormat:
-    """The format, with some columns of text read as dictionaries."""
+    """The Parquet format, with these text columns read as dictionaries."""
     options = dataset.ParquetReadOptions(dictionary_columns=texts)
     return dataset.ParquetFileFormat(
         read_options=options, default_fragment_scan_options=SCAN_OPTIONS
@@ -133,7 +133,7 @@ def _schema(path: Path, fragment: Any) -> pa.Schema:
 
 
 def parquet_names(path: Path) -> list[str]:
-    """All columns of a file but those that pandas stored as the index of a data frame."""
+    """The columns of a file, without those that pandas stored as a data frame's index."""
     schema = _schema(path, PARQUET_FORMAT.make_fragment(str(path.absolute()), LOCAL_FILES))
     index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [name for name in schema.names if name not in index]
