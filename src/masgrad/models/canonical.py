@@ -74,13 +74,13 @@ class Gaussian(Cumulant):
 
 
 def gaussian_likelihood(sums: LikelihoodSums) -> float:
-    """At the dispersion that maximises it, RSS / N."""
+    """The Gaussian log-likelihood at its maximum over the dispersion, RSS / N."""
     return -0.5 * sums.size * (np.log(2 * np.pi * sums.deviance / sums.size) + 1)
 
 
 @dataclass(frozen=True)
 class Bernoulli(Cumulant):
-    """Mean and variance are written in exp(-|t|), which neither overflows nor cancels."""
+    """The logit link; exp(-|t|) gives mean and variance without overflow or cancellation."""
 
     link: str = "logit"
     name = "bernoulli"

@@ -74,7 +74,7 @@ def _number(family: str, text: str) -> float:
 
 
 def make_family(name: str, link: str | None, parameter: float | None = None) -> Family:
-    """The family of a name that is known."""
+    """The family with this name, link and parameter."""
     link = LINKS[name][0] if link is None else link
     shown = SHOWN_NAMES.get(name, name)
     if link not in LINKS[name]:

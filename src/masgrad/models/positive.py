@@ -24,7 +24,7 @@ SMALLEST_POSITIVE = 5e-324
 
 @dataclass(frozen=True)
 class PositiveMean(Family):
-    """A family of means mu > 0; `local_in_log_mean` is all that one differs in from another.
+    """A family with means mu > 0, defined by its loss as a function of log mu.
 
     Links: log, and the powers mu = t^k: identity, inverse, inverse_squared, sqrt.
     """
@@ -55,7 +55,7 @@ class PositiveMean(Family):
         return self.link == "log" and self.lowest == 0
 
     def log_mean(self, t: Array) -> Array:
-        """s; NaN where t has no mean."""
+        """s = log mu; NaN if t has no mean."""
         if self.link == "log":
             return t
         xp = namespace(t)
@@ -141,7 +141,7 @@ class GaussianPositive(PowerVariance):
 
 @dataclass(frozen=True)
 class PoissonPower(PowerVariance):
-    """Counts with another link than log: identity and the like."""
+    """Counts with a link other than log: identity or sqrt."""
 
     link: str = "identity"
     name, support = Poisson.name, Poisson.support
@@ -202,7 +202,7 @@ class InverseGaussian(PowerVariance):
 
 @dataclass(frozen=True)
 class Tweedie(PowerVariance):
-    """Variance mu^power with 1 < power < 2: a mass at 0 and a density beyond it."""
+    """Variance mu^power with 1 < power < 2: a point mass at 0 and a density above it."""
 
     power: float = 1.5
     name = "tweedie"
@@ -222,7 +222,7 @@ class Tweedie(PowerVariance):
         return self.expected or self.link == "log"
 
     def log_likelihood(self, sums: LikelihoodSums, dispersion: float) -> None:
-        """An infinite series."""
+        """None: the density is an infinite series."""
 
 
 @dataclass(frozen=True)
