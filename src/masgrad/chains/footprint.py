@@ -10,7 +10,7 @@ from masgrad.kernels.kernel import Kernel
 
 STEP_BYTES = 6 * 2**30
 MATRICES_PER_STEP = 3
-"""A step holds a matrix, its factor and what it becomes."""
+"""Matrices that a step holds at once: the covariance, its factor and the result."""
 
 
 def check_footprint(kernel: Any, n: int | None, p: int, chains: int) -> None:
@@ -48,5 +48,5 @@ def _holds(kernel: Kernel, n: int | None, p: int) -> tuple[bool, bool]:
 
 
 def _remembers(kernel: Kernel) -> bool:
-    """Whether every chain carries a p x p matrix from step to step."""
+    """Whether each chain stores a p x p matrix between steps."""
     return isinstance(kernel.adjustment, RunningRoot | FirstRoot | InverseHistory)

@@ -19,11 +19,11 @@ from masgrad.models.model import Model
 from masgrad.types import Array, Part, Rows
 
 SIMULATED_ROWS = 2**52
-"""The count of a simulator's rows: so many that no divisor matters."""
+"""Nominal number of rows of a simulator: large enough that no divisor matters."""
 
 
 class Landscape(Protocol):
-    """The moments at one theta, at least the parts that are asked for."""
+    """A function from theta to moments with at least the requested parts."""
 
     def __call__(self, theta: np.ndarray, parts: Sequence[Part] = PARTS) -> Moments: ...
 
