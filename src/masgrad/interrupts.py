@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 RETRY_SECONDS = 0.02
-"""Seconds until the next attempt."""
+"""Delay until the next attempt to interrupt."""
 
 
 @contextmanager

@@ -18,15 +18,15 @@ from masgrad.types import Array, loop, namespace
 
 MOST_STEPS = 40
 NEWTON_GAP = 1e-7
-"""|M - I| at which one more step, with its square as error, reaches rounding."""
+"""Largest |M - I| from which one more quadratic step reaches rounding error."""
 UNROLLED_DIM = 12
-"""Larger products are not written out: they would compile for minutes."""
+"""Largest dimension of unrolled products; larger ones would compile for minutes."""
 NEAR_FLOOR = 0.1 / EIGENVALUE_FLOOR
 """|Z|^2 is at least the inverse of M's smallest eigenvalue: past this the floor is near."""
 
 
 def _scalings(least: float) -> np.ndarray:
-    """r for eigenvalues of M^1/2 in [least, 1]: smaller ones grow all the faster."""
+    """Scalings r for eigenvalues of M^1/2 in [least, 1]; smaller ones grow even faster."""
     out = []
     for _ in range(MOST_STEPS):
         r = np.sqrt(3.0 / (1.0 + least + least**2))
@@ -41,7 +41,7 @@ SCALINGS = _scalings(1e-2)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False, repr=False)
 class ProductRoot(Root):
-    """V = Sigma Z with Z = Sigma^-1/2 from products; Sigma is lifted where it met the floor."""
+    """V = Sigma Z with Z = Sigma^-1/2 from matrix products; a singular Sigma meets the floor."""
 
     cov: Array
     inverse: Array
@@ -106,12 +106,12 @@ def _inverse_root(cov: Array, eye: Array) -> tuple[Array, Array]:
 
 
 def _keep(M: Array) -> Array:
-    """Hold M in memory: fused into its uses, XLA would compute it again for each."""
+    """Force XLA to store M instead of recomputing it for each use."""
     return M if namespace(M) is np else jax.lax.optimization_barrier(M)
 
 
 def product(A: Array, B: Array) -> Array:
-    """A B for one matrix or, row by row, for one a chain.
+    """A B for one matrix or, row by row, for one per chain.
 
     Of the ways to write it for small matrices, sums of rows (p, K) compile quickly and run fastest:
     XLA vectorises them over chains, where a batched product would take the matrices one by one.

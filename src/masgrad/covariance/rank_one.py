@@ -32,7 +32,7 @@ from masgrad.types import Array, namespace
 CHUNK_ROWS = 4096
 PROBE_VECTORS = 8
 LARGEST_DRIFT = 1e-11
-"""Relative error of H'H past which rounding has shown, and H is computed afresh."""
+"""Largest relative error of H'H before H is recomputed."""
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +45,7 @@ class RankOneRoot(Root):
 
     @classmethod
     def of_factor(cls, F: Array, ridge: Array | float) -> "RankOneRoot":
-        """From F (n, p) or (n, p, K) with Sigma = F'F, in the order of its rows; ridge > 0."""
+        """The root of Sigma = F'F from F (n, p) or (n, p, K), in row order; ridge > 0."""
         xp = namespace(F)
         if xp is np:
             H = rank_one_inverse_root(F, initial=float(ridge))
@@ -104,7 +104,7 @@ def rank_one_inverse_root(
 
 
 def as_vectors(vectors: Array, name: str = "vectors") -> np.ndarray:
-    """Finite real numbers (n, p)."""
+    """Vectors as an array (n, p) of finite real numbers."""
     V = as_rows(vectors, (name,))
     if not isinstance(V, np.ndarray) or V.ndim != 2 or V.shape[1] == 0:
         raise InputError(f"{name} have shape {np.shape(V)}; (n, p), one vector a row, is needed")
@@ -112,7 +112,7 @@ def as_vectors(vectors: Array, name: str = "vectors") -> np.ndarray:
 
 
 def absorb(H: Array, v: Array) -> Array:
-    """One step of the recursion, for one matrix or, with the chain axis last, one a chain."""
+    """One step of the recursion, for one matrix or one per chain, chain axis last."""
     u = times(H, v)
     s = namespace(u).sqrt(1.0 + (u * u).sum(0))
     return H - u[:, None] * (transposed_times(H, u) / (s * (1.0 + s)))[None]
@@ -144,20 +144,20 @@ def _absorb_block(H: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _absorb_few(H: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """k < p vectors in O(p^2 k)."""
+    """Absorb k < p vectors in O(p^2 k)."""
     U, eye = H @ B.T, np.eye(len(B))
     L = np.linalg.cholesky(eye + U.T @ U)
     return H - U @ np.linalg.solve((eye + L).T, np.linalg.solve(L, U.T @ H))
 
 
 def _absorb_many(H: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """k >= p vectors in O(p^2 k + p^3)."""
+    """Absorb k >= p vectors in O(p^2 k + p^3)."""
     L = np.linalg.cholesky(np.eye(len(H)) + H @ (B.T @ B) @ H.T)
     return np.linalg.solve(L, H)
 
 
 def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
-    """|P S P - P| / |P| for P = H'H, estimated with a few probes in O(np + p^2)."""
+    """|P S P - P| / |P| for P = H'H, estimated with random probes in O(np + p^2)."""
     Z = np.random.default_rng(0).normal(size=(len(H), PROBE_VECTORS))
     X = H.T @ (H @ Z)
     again = H.T @ (H @ (initial * X + vectors.T @ (vectors @ X)))
@@ -165,7 +165,7 @@ def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
 
 
 def _without_drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
-    """H, or the same afresh where rounding has shown and that is better."""
+    """H, recomputed if rounding errors have accumulated and that reduces them."""
     first = drift(H, vectors, initial)
     if first <= LARGEST_DRIFT:
         return H
@@ -180,7 +180,7 @@ def _without_drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.nda
 
 
 def _afresh(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
-    """H with its rotation kept and its size from a QR factor of all vectors.
+    """H recomputed from a QR factor of all vectors, with its rotation kept.
 
     Large rows come first: the other way round QR loses the digits of the small ones.
     """

@@ -28,7 +28,7 @@ def size(d: Any, order: int) -> Any:
 
 
 def position(*indices: Any) -> np.ndarray:
-    """Where the entry with these indices, given in any order, is stored."""
+    """The position of the entry with these indices, given in any order."""
     ordered = np.sort(np.stack(np.broadcast_arrays(*indices)), 0)
     return sum((size(i, n) for n, i in enumerate(ordered, 1)), np.asarray(0))
 
@@ -63,7 +63,7 @@ def fourth_power_sum(A: np.ndarray) -> np.ndarray:
 
 
 def contract(packed: np.ndarray, d: int, order: int, q: np.ndarray) -> np.ndarray:
-    """The packed tensor sum_h q_h M[..., h], of one order less; coordinates that q lacks are 0."""
+    """The packed tensor sum_h q_h M[..., h], one order lower; missing coordinates of q are 0."""
     if order == 2:
         return packed[square(d)[:, : len(q)]] @ q
     if order == 3:

@@ -34,11 +34,11 @@ from masgrad.progress import Progress
 from masgrad.types import Array, Rows
 
 CHUNK_STEPS = 32
-"""Steps between two looks at the clock."""
+"""Steps between two updates of the progress bar."""
 LARGEST_STATE = 1000
-"""Numbers that the state may have: S has their square."""
+"""Largest size of the state in numbers; S has its square."""
 LARGEST_LAW_WIDTH = 0.5
-"""Width of a law, in units of the scale on which the gradient changes, that is worth a warning."""
+"""Largest width of a law without a warning, relative to the scale on which the gradient changes."""
 NOTE = "a Gaussian approximation, linearised along the deterministic path; leading order in eta/n"
 
 
@@ -180,7 +180,7 @@ def _note(kernel: Kernel, n: int, p: int, floored: int) -> str:
 def _carry(
     kernel: Kernel, field: Field, theta: np.ndarray, steps: int, noise: float
 ) -> tuple[State, Array]:
-    """State and covariance after the steps."""
+    """The state and covariance after all steps."""
     p = len(theta)
     d = state_size(kernel, p)
     state, S = kernel.init(jnp.asarray(theta)), jnp.zeros((d, d))

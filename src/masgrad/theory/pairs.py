@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 MOST_ROUNDS = 20
-"""After so many rounds what is left is visited pair by pair."""
+"""Rounds after which the remaining pairs are searched one by one."""
 CHUNK_NUMBERS = 2**18
-"""Numbers in the matrices whose eigenvalues are taken at a time."""
+"""Size of the matrices whose eigenvalues are computed at a time, in numbers."""
 RELATIVE_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
 class Found:
-    """A value, and the numbers of its w and v."""
+    """A value, and the indices of its w and v."""
 
     value: float
     w: int

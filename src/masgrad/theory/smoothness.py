@@ -31,9 +31,9 @@ from masgrad.theory.regions import as_points
 from masgrad.types import Array, Rows
 
 LARGEST_ASYMMETRY = 1e-6
-"""Relative asymmetry of the Jacobian up to which a field counts as a gradient."""
+"""Largest relative asymmetry of the Jacobian of a field that counts as a gradient."""
 POINTS_AT_A_TIME = 64
-"""Points that are differentiated at a time."""
+"""Number of points differentiated at a time."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Smoothness:
         bound: largest |h|, M.
         convexity: smallest eigenvalue of the Jacobian's symmetric part.
         curl: largest norm of J - J', relative to the Lipschitz constant: 0 for a gradient.
-        points: how many were looked at.
+        points: number of points examined.
     """
 
     lipschitz: float
