@@ -243,6 +243,6 @@ def test_bad_input_names_what_is_assumed(rng):
     with pytest.raises(ValueError, match="schedule"):
         coupled(mg.sgd(lambda t: 0.1), model, z, [0.0, 0.0], 5, 10)
     with pytest.raises(ValueError, match="smaller step_size"):
-        coupled(mg.sgd(1e9), model, z, [1.0, 1.0], 60, 10, 2, 3)
+        coupled(mg.sgd(1e9), model, z, [1.0, 1.0], 60, 10, substeps=2, chains=3)
     with pytest.raises(ValueError, match="substeps"):
         coupled(mg.sgd(0.1), model, z, [0.0, 0.0], 5, 10, substeps=1)

@@ -214,7 +214,7 @@ def test_ctrl_c_is_not_lost_in_a_garbage_collection(ctrl_c):
             time.sleep(10)
     finally:
         gc.callbacks.remove(callback)
-    assert 0 < waits[0] <= interrupts.LATER and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert 0 < waits[0] <= interrupts.RETRY_SECONDS and signal.getitimer(signal.ITIMER_REAL)[0] == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -264,7 +264,7 @@ def test_help_says_what_quiet_leaves_and_in_which_order_files_are(masgrad):
 
 def test_the_bar_tells_speed_and_time_left(monkeypatch):
     """A third read lengthens the bar, for two were announced."""
-    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
     with progress.Progress(2_000_000, True, "rows") as bar:
         bar.update(500_000)
         task = bar.bar.tasks[0]

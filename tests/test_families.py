@@ -8,7 +8,7 @@ import statsmodels.api as sm
 
 from masgrad.errors import InputError
 from masgrad.models.families import LINKS, as_family, make_family
-from masgrad.models.family import Tally
+from masgrad.models.family import LikelihoodSums
 from masgrad.precision import float64
 
 PAIRS = [(name, link) for name, links in LINKS.items() for link in links]
@@ -147,17 +147,17 @@ def test_means_deviance_and_likelihood_are_those_of_statsmodels(name, link):
     np.testing.assert_allclose(mean, theirs.link.inverse(t), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(family.predictor(mean), t, rtol=1e-7, atol=1e-9)
     loss, best = family.loss(t, y).sum(), family.saturated(y).sum()
-    tally = Tally(loss, best, family.base(y).sum(), len(y))
-    assert tally.deviance == pytest.approx(theirs.deviance(y, mean), rel=1e-7)
+    sums = LikelihoodSums(loss, best, family.base(y).sum(), len(y))
+    assert sums.deviance == pytest.approx(theirs.deviance(y, mean), rel=1e-7)
     if name not in ("tweedie", "gaussian"):
         dispersion = 0.7 if family.dispersed else 1.0
         wanted = theirs.loglike(y, mean, scale=dispersion)
-        assert family.log_likelihood(tally, dispersion) == pytest.approx(wanted, rel=1e-7)
+        assert family.log_likelihood(sums, dispersion) == pytest.approx(wanted, rel=1e-7)
     if name == "gaussian":
-        best = theirs.loglike(y, mean, scale=tally.deviance / len(y))
-        assert family.log_likelihood(tally, 1.0) == pytest.approx(best, rel=1e-9)
+        best = theirs.loglike(y, mean, scale=sums.deviance / len(y))
+        assert family.log_likelihood(sums, 1.0) == pytest.approx(best, rel=1e-9)
     if name == "tweedie":
-        assert family.log_likelihood(tally, 1.0) is None
+        assert family.log_likelihood(sums, 1.0) is None
 
 
 @pytest.mark.parametrize(("name", "link"), [("bernoulli", "probit"), ("bernoulli", "cloglog")])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from masgrad.data.arrays import empty_columns
-from masgrad.models.gram import SMALL, gram, gram_and_peak
+from masgrad.models.gram import PIECEWISE_COLUMNS, gram, gram_and_peak
 
 
 def block(rng, n, p, layout):
@@ -18,23 +18,23 @@ def block(rng, n, p, layout):
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns", "fortran", "strided"])
-@pytest.mark.parametrize("p", [1, 5, SMALL, SMALL + 1])
+@pytest.mark.parametrize("p", [1, 5, PIECEWISE_COLUMNS, PIECEWISE_COLUMNS + 1])
 @pytest.mark.parametrize("n", [1, 700, 4096])
 def test_it_is_the_sum_over_rows(rng, n, p, layout):
     X, w = block(rng, n, p, layout), rng.uniform(0, 2, n)
     wanted = np.einsum("i,ij,ik->jk", w, X, X)
     np.testing.assert_allclose(gram(X, w), wanted, rtol=1e-11, atol=1e-11 * n)
-    G, peak = gram_and_peak(X, w, convex=True)
+    G, largest = gram_and_peak(X, w, convex=True)
     np.testing.assert_allclose(G, wanted, rtol=1e-11, atol=1e-11 * n)
-    np.testing.assert_allclose(peak, np.abs(X * np.sqrt(w)[:, None]).max(0), rtol=1e-12)
+    np.testing.assert_allclose(largest, np.abs(X * np.sqrt(w)[:, None]).max(0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", [3, SMALL + 1])
+@pytest.mark.parametrize("p", [3, PIECEWISE_COLUMNS + 1])
 def test_weights_may_be_negative_where_the_loss_is_not_convex(rng, p):
     X, w = rng.normal(size=(500, p)), rng.normal(size=500)
-    G, peak = gram_and_peak(X, w, convex=False)
+    G, largest = gram_and_peak(X, w, convex=False)
     np.testing.assert_allclose(G, np.einsum("i,ij,ik->jk", w, X, X), atol=1e-9)
-    np.testing.assert_allclose(peak, np.abs(X * np.sqrt(np.abs(w))[:, None]).max(0), rtol=1e-12)
+    np.testing.assert_allclose(largest, np.abs(X * np.sqrt(np.abs(w))[:, None]).max(0), rtol=1e-12)
 
 
 def test_a_result_is_not_overwritten_by_the_next_block(rng):

@@ -26,7 +26,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.
 DATA = [
-    ["arrays", "regression", "source", "sparse", "files", "simulate"],
+    ["arrays", "regression", "source", "sparse", "simulate"],
     ["tables"],
     ["formula"],
     ["table_source"],
@@ -75,6 +75,30 @@ def test_data_become_rows_one_way():
     for path, own in second.items():
         used = re.findall(r"from masgrad\.data\.(\w+)", path.read_text())
         assert [name for name in used if level[name] > level[own]] == [], path
+
+
+# Public signatures that callers use by position.
+EXCEPTIONS = {
+    "chains/run.py:run",  # kernel, model, data, theta0, steps, batch_size, chains, seed
+    "theory/bounds.py:wasserstein_bound",  # the seven symbols of the lemma, in its order
+}
+
+
+def positional(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
+    """The parameters that a caller may pass by position, but for self and cls."""
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names
+
+
+def test_no_function_has_more_than_six_positional_parameters():
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    long = {
+        f"{path.relative_to(ROOT)}:{getattr(node, 'name', 'lambda')}"
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kinds) and len(positional(node)) > 6
+    }
+    assert long == EXCEPTIONS
 
 
 def test_the_check_sees_an_arrow_against_the_flow(tmp_path, monkeypatch):

@@ -180,7 +180,7 @@ def test_any_partition_in_any_grouping_gives_the_same_moments(cuts, blocks, shif
     X = X + np.array([0.0, shift, 0.0])
     whole = LeastSquaresMoments(3).update(X, y)
     edges = [0, *sorted(cuts), 300]
-    with mock.patch.object(least_squares, "BUFFER", buffer):
+    with mock.patch.object(least_squares, "BUFFER_ROWS", buffer):
         parts = [read(X[a:b], y[a:b], blocks) for a, b in itertools.pairwise(edges)]
         while len(parts) > 1:
             a = parts.pop(order.randrange(len(parts)))
@@ -222,7 +222,7 @@ def test_updates_leave_the_old_object_and_the_data_alone(rng):
 
 def test_a_long_stream_away_from_its_first_rows_keeps_its_digits(rng, monkeypatch):
     """In the frame of the first four rows the sums lose three digits more."""
-    monkeypatch.setattr(least_squares, "BUFFER", 4)
+    monkeypatch.setattr(least_squares, "BUFFER_ROWS", 4)
     later = np.arange(40_000) > 3
     X = rng.normal(size=(40_000, 2)) + later[:, None] * np.array([0.0, 1e6])
     y = later * rng.normal(size=40_000)

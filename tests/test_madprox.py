@@ -155,7 +155,7 @@ def test_another_penalty_step_or_seed_does_not_compile_again(problem, compiled):
 
 def test_an_inner_problem_that_is_not_solved_is_said_aloud(problem, monkeypatch):
     model, data, theta = problem
-    monkeypatch.setattr(metric, "MOST", 1)
+    monkeypatch.setattr(metric, "MOST_ROUNDS", 1)
     method = mg.madprox(ETA, mg.L1(LAM), GIVEN, accuracy=1e-13)
     with pytest.warns(mg.errors.AccuracyWarning, match="at up to 1 of 1 steps"):
         mg.run(method, model, data, theta, 1, None, 1)
@@ -227,7 +227,7 @@ def test_laws_of_a_kinked_update_are_refused(problem):
         lambda: mg.stationary_law(model, data, theta, kernel(), 25),
         lambda: mg.iterate_law(model, data, theta, kernel(), 5, 25),
         lambda: mg.theory.smoothness(kernel(), model, data, [theta]),
-        lambda: mg.theory.coupled(kernel(), model, data, theta, 3, 25, 4, 8, 0),
+        lambda: mg.theory.coupled(kernel(), model, data, theta, 3, 25, substeps=4, chains=8),
     ):
         with pytest.raises(ValueError, match=r"penalty L1\(0.15\) has kinks.*run its chains"):
             ask()

@@ -38,7 +38,7 @@ def test_closeness_falls_like_the_root_of_n(seed):
     """Skewed data after one step, through the public door, with its constant."""
     data, K = mg.Simulator(scenarios.skewed, scenarios.unit_moments), 50_000
     model = scenarios.mean_model(1)
-    rate = closeness_rate(mg.masgrad(0.5), model, data, [1.0], 1, [2, 8, 32], K, seed)
+    rate = closeness_rate(mg.masgrad(0.5), model, data, [1.0], 1, [2, 8, 32], chains=K, seed=seed)
     x = np.log(rate.batch_sizes) - np.log(rate.batch_sizes).mean()
     error = np.sqrt((x**2 * (0.5 / K) / rate.ks**2).sum()) / (x**2).sum()
     assert abs(rate.ks_power.slope - 0.5) < norm.isf(alpha() / 2) * error + 0.02
@@ -48,7 +48,7 @@ def test_closeness_falls_like_the_root_of_n(seed):
     assert rate.ks_constant == pytest.approx(2 / (6 * np.sqrt(2 * np.pi)), abs=0.04)
     np.testing.assert_array_less(rate.w2, rate.w2_constant / np.sqrt(rate.batch_sizes) * 1.0001)
     with pytest.raises(ValueError, match="two"):
-        closeness_rate(mg.sgd(0.5), model, data, [1.0], 1, [4], 100)
+        closeness_rate(mg.sgd(0.5), model, data, [1.0], 1, [4], chains=100)
 
 
 @pytest.mark.statistical(1)

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.stats import norm
@@ -12,6 +13,7 @@ import scenarios
 from conftest import alpha as level
 from masgrad.errors import InputError, InputTypeError
 from masgrad.paper.fields import bowl, waves
+from masgrad.planner import Design, read_design
 from masgrad.theory import (
     conditioning,
     convex_within,
@@ -306,3 +308,62 @@ def test_other_bad_input():
             rows_for_width(mg.Linear(), (columns, x**2), [0.0, 0.0], 0.1)
     with pytest.raises(InputError, match="positive definite"):
         rows_for_width(mg.GaussianMixture(2, 1.0), np.array([-5.0, 5.0]), [0.0, 0.0], 0.1)
+
+
+ODD = ["body mass", "x`1", "1", "C(a)"]
+
+
+def test_a_plan_reads_files_as_the_library_does(rng, tmp_path):
+    """CSV, Parquet, a pattern and a directory; names that no formula could hold unquoted."""
+    table = pd.DataFrame(rng.normal(size=(9000, 5)), columns=["y", *ODD])
+    (tmp_path / "csv").mkdir()
+    table[:5000].to_csv(tmp_path / "csv" / "part-1.csv", index=False)
+    table[5000:].to_csv(tmp_path / "csv" / "part-2.csv", index=False)
+    table[table["y"] < 9].to_parquet(tmp_path / "rows.parquet")  # its index is no column
+    for files in ("csv/part-*.csv", "csv", "rows.parquet"):
+        X, y, names = read_design(Design([str(tmp_path / files)], "y"))
+        assert names == ("Intercept", *ODD)
+        np.testing.assert_array_equal(X, np.column_stack([np.ones(9000), table[ODD]]))
+        np.testing.assert_array_equal(y, table["y"])
+    some = Design([str(tmp_path / "rows.parquet")], "y", ["1", "x`1"], intercept=False)
+    X, _, names = read_design(some)
+    assert names == ("1", "x`1")
+    np.testing.assert_array_equal(X, table[["1", "x`1"]])
+
+
+@pytest.mark.parametrize(
+    "columns, error, words",
+    [
+        (["g"], InputTypeError, "column 'g' is not numeric .*; leave it out .* --columns"),
+        (["a", "z"], InputError, "has no column 'z'; it has y, a, g, n, i, c, t"),
+        (["a", "a"], InputError, "a column twice"),
+        (["y"], InputError, "name the response"),
+        (["a", "n"], InputError, "'n' has no value at row 2 of .*rows.* \\(2 such rows in all"),
+        (["i"], InputError, "'i' holds inf at row 1 of .*rows.* \\(1 such row in all"),
+        (["a", "c"], InputError, "'c' is constant, as the intercept .*--no-intercept"),
+        ([], InputError, "no column besides the response"),
+        (["t"], InputTypeError, "column 't' is not numeric"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_that_a_plan_refuses(tmp_path, suffix, columns, error, words):
+    nan = float("nan")
+    table = pd.DataFrame(
+        {"y": [1.0, 0, 3, 4], "a": [1.0, 2, 4, 3], "g": list("uvuv"), "n": [1, 2, nan, nan]}
+        | {"i": [1, math.inf, 2, 3], "c": [2, 2, 2, 2], "t": pd.to_datetime(["2020-01-01"] * 4)}
+    )
+    path = tmp_path / f"rows.{suffix}"
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    with pytest.raises(error, match=words):
+        read_design(Design([str(path)], "y", columns, intercept=bool(columns)))
+
+
+def test_a_response_that_is_text_and_a_header_with_a_name_twice(tmp_path):
+    (tmp_path / "text.csv").write_text("a,y\n1,no\n2,yes\n")
+    with pytest.raises(InputTypeError, match="response 'y' is not numeric"):
+        read_design(Design([str(tmp_path / "text.csv")], "y"))
+    (tmp_path / "twice.csv").write_text("a,a,y\n1,2,3\n2,3,4\n")
+    with pytest.raises(InputError, match="two columns 'a'"):
+        read_design(Design([str(tmp_path / "twice.csv")], "y"))
+    with pytest.raises(FileNotFoundError, match="none"):
+        read_design(Design([str(tmp_path / "none.csv")], "y"))

@@ -131,9 +131,9 @@ def test_chains_together_give_what_each_alone_gives(rng, name):
 
 def test_a_map_that_is_not_solved_says_so(rng, monkeypatch):
     V, w, before = drawn_metric(rng)
-    monkeypatch.setattr(metric, "MOST", 1)
+    monkeypatch.setattr(metric, "MOST_ROUNDS", 1)
     solved = prox_in_metric(mg.L1(0.7), V, ETA, w, before, 1e-12)
-    assert not solved.ok and solved.steps == metric.EACH and solved.defect > 0
+    assert not solved.ok and solved.steps == metric.STEPS_PER_ROUND and solved.defect > 0
     assert prox_in_metric(mg.L1(0.7), V, ETA, w, before, 10.0).ok
 
 

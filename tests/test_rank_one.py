@@ -85,7 +85,7 @@ def test_drift_is_seen_and_repaired(rng, monkeypatch, case, block):
         vectors, initial = vectors[:200], 1e-16
     H = mg.rank_one_inverse_root(vectors, initial=initial, block=block)
     assert gap(H, vectors, initial) < 1e-10
-    monkeypatch.setattr(rank_one, "DRIFT", np.inf)
+    monkeypatch.setattr(rank_one, "LARGEST_DRIFT", np.inf)
     raw = mg.rank_one_inverse_root(vectors, initial=initial, block=block)
     if block < 20:  # blocks of p and more form S itself, and lose nothing here
         assert not gap(raw, vectors, initial) < 1e-10

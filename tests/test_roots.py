@@ -13,7 +13,7 @@ import scenarios
 from masgrad.covariance.choose import make_root
 from masgrad.covariance.eigen import JACOBI_DIM, spectrum
 from masgrad.covariance.products import ProductRoot
-from masgrad.covariance.root import FLOOR, LowRankRoot
+from masgrad.covariance.root import EIGENVALUE_FLOOR, LowRankRoot
 from masgrad.errors import InputError
 
 
@@ -124,7 +124,7 @@ def test_a_singular_covariance_meets_a_reported_floor(rng):
     m = mg.moments(mg.Linear(), np.zeros(3), (X, rng.normal(size=100)))
     V = m.root()
     assert V.floored == 1
-    np.testing.assert_allclose(np.min(V.values) / np.max(V.values), FLOOR, rtol=1e-6)
+    np.testing.assert_allclose(np.min(V.values) / np.max(V.values), EIGENVALUE_FLOOR, rtol=1e-6)
     assert np.isfinite(V.solve(np.ones(3))).all()
     assert m.root(ridge=0.1).floored == 0
 

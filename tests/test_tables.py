@@ -16,7 +16,7 @@ import masgrad as mg
 from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import learn
-from masgrad.data.table_source import MEMORY, TableSource, open_table
+from masgrad.data.table_source import MEMORY_BYTES, TableSource, open_table
 from masgrad.data.tables.medium import shuffle
 from masgrad.data.tables.paths import column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning
@@ -44,7 +44,7 @@ def expected(frame):
     return np.column_stack([np.ones(len(frame)), a, i, b, a * i]), frame["y"].to_numpy(float)
 
 
-def source_of(data, formula=FORMULA, memory=MEMORY, block=BLOCK):
+def source_of(data, formula=FORMULA, memory=MEMORY_BYTES, block=BLOCK):
     parsed = parse(formula)
     medium = open_table(data, parsed.columns, memory)
     return TableSource(medium, learn(parsed, medium), memory, block)

@@ -19,12 +19,12 @@ app = typer.Typer(
 )
 EXPERIMENTS = ("linear", "logistic", "mixture", "network", "proximal", "all")
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, by the convention of shells."""
 STUDIES = ("rotation", "rates", "laws")
 
 
 def _probability(ctx: typer.Context, value: float | None) -> float | None:
-    """A level, checked before any work is done."""
+    """Check a confidence level before any work is done."""
     del ctx
     if value is not None and not 0 < value < 1:
         raise typer.BadParameter(f"{value}; a probability between 0 and 1 is needed, such as 0.95")
@@ -42,8 +42,12 @@ def _meaning(keyword: str, **settings: Any) -> Any:
     return typer.Option(help=words[0].upper() + words[1:], **settings)
 
 
-Level = Annotated[float, typer.Option(callback=_probability, help="Level of the intervals shown.")]
-Saved = Annotated[Path, typer.Argument(metavar="RESULT", help="What `masgrad fit --save` wrote.")]
+Level = Annotated[
+    float, typer.Option(callback=_probability, help="Confidence level of the intervals.")
+]
+Saved = Annotated[
+    Path, typer.Argument(metavar="RESULT", help="A result saved by `masgrad fit --save`.")
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="No progress bar and no notes; warnings stay.")
 ]
@@ -73,7 +77,7 @@ def paper(
     experiment: Annotated[
         str,
         typer.Argument(
-            help=f"One of the paper's, or all: {', '.join(EXPERIMENTS)}. Studies of single "
+            help=f"An experiment of the paper, or all: {', '.join(EXPERIMENTS)}. Studies of single "
             f"results: {', '.join(STUDIES)}."
         ),
     ],
@@ -83,7 +87,7 @@ def paper(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer chains and starts.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the chains.")] = 0,
     seeds: Annotated[
-        int, typer.Option(min=0, help="Also run so many other seeds, and report the spread.")
+        int, typer.Option(min=0, help="Number of further seeds to run, to report the spread.")
     ] = 0,
 ) -> None:
     """Rerun an experiment of the paper: a figure, every number, and each claim with a verdict."""
@@ -119,19 +123,19 @@ def fit(
     family: Annotated[
         str | None,
         typer.Option(
-            help="gaussian (unless told), binomial, poisson, gamma, inverse_gaussian, "
+            help="gaussian (the default), binomial, poisson, gamma, inverse_gaussian, "
             "'tweedie(1.5)', 'negative_binomial(1.0)'."
         ),
     ] = None,
     link: Annotated[
-        str | None, typer.Option(help="Such as probit, cloglog, log; the family's own.")
+        str | None, typer.Option(help="Such as probit, cloglog, log; by default the family's.")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="Column of frequencies.")] = None,
     offset: Annotated[
         str | None, typer.Option(help="Column added to the linear predictor.")
     ] = None,
     exposure: Annotated[
-        str | None, typer.Option(help="Column whose logarithm is added to it.")
+        str | None, typer.Option(help="Column whose logarithm is added to the linear predictor.")
     ] = None,
     level: Level = 0.95,
     passes: Annotated[str, _meaning("passes")] = _default("passes"),
@@ -139,7 +143,7 @@ def fit(
         str | None,
         typer.Option(
             help="Penalty lam |theta|_1: a number, or cv, bic, aic to choose it. Estimates and "
-            "intervals are without it; the penalised ones are listed below them."
+            "intervals are unpenalised; the penalised estimates are listed below them."
         ),
     ] = None,
     l2: Annotated[
@@ -154,7 +158,7 @@ def fit(
 ) -> None:
     """Estimates with confidence intervals, in one or two reads of the data.
 
-    Ctrl-C prints what the rows say that were read by then, and exits with 130.
+    Ctrl-C prints the result for the rows read so far and exits with 130.
     """
     if data and formula is None:
         raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
@@ -179,7 +183,7 @@ def show(
     *,
     result: Saved,
     level: Level = 0.95,
-    html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML page to this file.")] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw the coefficients: .png, .pdf or .svg.")
     ] = None,
@@ -200,18 +204,21 @@ def predict(
     data: Annotated[list[str], typer.Argument(help="Parquet or CSV files, globs or a directory.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="A .csv or .parquet file; CSV on standard output unless given."),
+        typer.Option(help="A .csv or .parquet file; by default CSV on standard output."),
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option(callback=_probability, help="Also se, lower, upper: intervals of this level."),
+        typer.Option(
+            callback=_probability,
+            help="Also write se, lower, upper: confidence intervals of this level.",
+        ),
     ] = None,
     which: Annotated[str, typer.Option(help="mean, or linear: the linear predictor.")] = "mean",
     quiet: Quiet = False,
 ) -> None:
     """The mean response for every row, in the order of the rows.
 
-    Files are taken in the order given, those of a glob or a directory sorted.
+    Files are read in the order given, those of a glob or a directory sorted.
     """
     from masgrad.fitting.commands import predict_files
 
@@ -225,55 +232,60 @@ def predict(
 def plan(
     *,
     data: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet file; without one, give the constants.")
+        list[str] | None,
+        typer.Argument(
+            help="Parquet or CSV files, globs or a directory; without any, give the constants."
+        ),
     ] = None,
-    response: Annotated[str | None, typer.Option(help="The file's column y.")] = None,
+    response: Annotated[str | None, typer.Option(help="The column y of the files.")] = None,
     model: Annotated[str, typer.Option(help="linear, logistic or poisson.")] = "linear",
     columns: Annotated[
-        str | None, typer.Option(help="Columns x, separated by commas; all others unless given.")
+        str | None, typer.Option(help="Columns of X, separated by commas; by default all others.")
     ] = None,
     intercept: Annotated[bool, typer.Option(help="Add a constant column.")] = True,
     radius: Annotated[
-        float | None, typer.Option(help="Take a ball around the optimum as the region.")
+        float | None,
+        typer.Option(help="Use a ball of this radius around the optimum as the region."),
     ] = None,
-    ridge: Annotated[float, typer.Option(help="Added to the gradient's covariance.")] = 0.0,
-    epsilon: Annotated[float | None, typer.Option(help="Wanted accuracy.")] = None,
+    ridge: Annotated[float, typer.Option(help="Ridge added to the gradient's covariance.")] = 0.0,
+    epsilon: Annotated[float | None, typer.Option(help="Required accuracy.")] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Wanted closeness to the diffusion: a non-convex plan too.")
+        float | None,
+        typer.Option(help="Required closeness to the diffusion; adds a non-convex plan."),
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(help="Rows to spend, instead of --epsilon; a file's own number."),
+        typer.Option(
+            help="Rows to draw at most, instead of --epsilon; by default those of the file."
+        ),
     ] = None,
     half_width: Annotated[
-        float | None, typer.Option(help="Also: rows needed for intervals of this half-width.")
+        float | None,
+        typer.Option(help="Also report the rows needed for intervals of this half-width."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Level of those intervals.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence level of those intervals.")] = 0.95,
     alpha: Annotated[float | None, typer.Option(help="Without a file: alpha.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Without a file: gamma.")] = None,
     gap: Annotated[float | None, typer.Option(help="Without a file: L(start) - min L.")] = None,
     dim: Annotated[int | None, typer.Option(help="Without a file: number of parameters.")] = None,
     v_max: Annotated[float | None, typer.Option(help="Without a file: max ||V||.")] = None,
 ) -> None:
-    """How many steps and rows the theorems ask for: T, n, eta, beta as a table."""
-    constants = (alpha, gamma, gap, dim, v_max)
-    if data is None:
-        from masgrad.planner import plan_constants
-
-        plan_constants(*constants, epsilon, delta, rows)
-        return
-    if response is None:
+    """The steps and rows that the theorems require: T, n, eta and beta as a table."""
+    constants = {"alpha": alpha, "gamma": gamma, "gap": gap, "dim": dim, "v_max": v_max}
+    if data and response is None:
         raise typer.BadParameter("a file needs --response, the name of its column y")
-    if any(c is not None for c in constants):
+    if data and any(c is not None for c in constants.values()):
         raise typer.BadParameter("give a file, or --alpha, --gamma, ... without one")
-    _cache_compilations()
-    from masgrad.planner import plan_file
+    from masgrad.planner import Constants, Design, Goals, plan_constants, plan_files
 
+    goals = Goals(epsilon, delta, rows, half_width, level)
+    if not data or response is None:
+        plan_constants(Constants.given(constants), goals)
+        return
+    _cache_compilations()
     wanted = [c.strip() for c in columns.split(",")] if columns else None
-    plan_file(
-        data, response, model, wanted, intercept, radius, ridge,
-        epsilon, delta, rows, half_width, level,
-    )  # fmt: skip
+    design = Design(data, response, wanted, intercept)
+    plan_files(design, model, goals, radius=radius, ridge=ridge)
 
 
 def _cache_compilations() -> None:

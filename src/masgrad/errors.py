@@ -1,4 +1,4 @@
-"""What masgrad says when it cannot do what was asked, or would rather not do it silently.
+"""Errors and warnings.
 
 A rejected input is a ValueError or a TypeError as well as a MasgradError. Each message has three
 parts: what was given, what is needed, what to do.
@@ -6,9 +6,6 @@ parts: what was given, what is needed, what to do.
 
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 
 
 class MasgradError(Exception):
@@ -16,15 +13,15 @@ class MasgradError(Exception):
 
 
 class InputError(MasgradError, ValueError):
-    """A value that cannot be used."""
+    """An argument has an invalid value."""
 
 
 class IdentificationError(InputError):
-    """Rows that do not determine theta: collinear columns, or fewer rows than parameters."""
+    """Theta is not identified: collinear columns, or fewer rows than parameters."""
 
 
 class InputTypeError(MasgradError, TypeError):
-    """An object of the wrong kind."""
+    """An argument has the wrong type."""
 
 
 class MasgradWarning(UserWarning):
@@ -36,74 +33,59 @@ class StepSizeWarning(MasgradWarning):
 
 
 class DivergenceWarning(MasgradWarning):
-    """A chain left the finite numbers."""
+    """A chain diverged to infinity or NaN."""
 
 
 class SingularWarning(MasgradWarning):
-    """A covariance was singular, and a floor stood in for its missing eigenvalues."""
+    """A covariance was singular, and its smallest eigenvalues were raised to a floor."""
 
 
 class StationarityWarning(MasgradWarning):
-    """A statement about an optimum was asked for at a point that is not one."""
+    """A result that holds at an optimum was requested at another point."""
 
 
 class InterruptedWarning(MasgradWarning):
-    """A run was stopped by the user; what had been run is returned."""
+    """The user interrupted a run; the partial result is returned."""
 
 
 class PrecisionWarning(MasgradWarning):
-    """Cancellation has left a result with few correct digits."""
+    """A result has few correct digits because of cancellation."""
 
 
 class LinearisationWarning(MasgradWarning):
-    """A linear approximation was asked for where its law is wider than what it linearises."""
+    """A law is too wide for its linear approximation to hold."""
 
 
 class MemoryWarning(MasgradWarning):
-    """Rows are stored so that reading them takes more memory than was granted."""
+    """Reading the rows takes more memory than the limit, because of how they are stored."""
 
 
 class OrderWarning(MasgradWarning):
-    """Rows are not in a random order, on which a single read relies."""
+    """Rows are not in a random order, which a single pass assumes."""
 
 
 class SeparationWarning(MasgradWarning):
-    """The loss falls for ever in some direction: there is no estimate in it."""
+    """The loss decreases without bound in some direction, where no estimate exists."""
 
 
 class PerfectFitWarning(MasgradWarning):
-    """Residuals are rounding, so that there is nothing to tell standard errors from."""
+    """The fit is perfect: residuals are rounding errors and give no standard errors."""
 
 
 class IdentificationWarning(MasgradWarning):
-    """The data say nothing about some direction of theta."""
+    """Some direction of theta is not identified by the data."""
 
 
 class MissingWarning(MasgradWarning):
-    """Rows have no prediction: a value is missing or infinite, or the link has no mean there."""
+    """Rows without a prediction: a value is missing or infinite, or the mean is undefined."""
 
 
 class AccuracyWarning(MasgradWarning):
-    """An estimate may be further from the optimum than was asked for."""
-
-
-_SILENT = ContextVar("silent", default=False)
-
-
-@contextmanager
-def muted() -> Iterator[None]:
-    """Say nothing in this thread: for an attempt whose failure is dealt with."""
-    token = _SILENT.set(True)
-    try:
-        yield
-    finally:
-        _SILENT.reset(token)
+    """An estimate may be further from the optimum than the requested accuracy."""
 
 
 def say(category: type[MasgradWarning], message: str) -> None:
-    """Warn as if the caller of masgrad had: repeated calls of his own are told apart."""
-    if _SILENT.get():
-        return
+    """Issue a warning and attribute it to the user's code: each calling line warns separately."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("masgrad"):
         frame, level = frame.f_back, level + 1

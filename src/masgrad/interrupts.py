@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-LATER = 0.02
-"""Seconds until the next attempt."""
+RETRY_SECONDS = 0.02
+"""Delay until the next attempt to interrupt."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def heard() -> Iterator[None]:
 def interrupt(number: int, frame: FrameType | None) -> None:
     """The handler of both signals: Ctrl-C and its echo."""
     if _Garbage.collecting or _in_callback(frame):
-        signal.setitimer(signal.ITIMER_REAL, LATER)
+        signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
     else:
         raise KeyboardInterrupt
 

@@ -1,7 +1,7 @@
-"""What `masgrad plan` prints: the theorems' numbers for a file of rows, or for given constants."""
+"""What `masgrad plan` prints: the theorems' numbers for files of rows, or for given constants."""
 
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -10,8 +10,13 @@ from rich.text import Text
 
 from masgrad.checks import as_size, check_count
 from masgrad.covariance.moments import moments
-from masgrad.data.files import as_design, read_table
-from masgrad.errors import InputError
+from masgrad.data.formula.formulas import of_columns
+from masgrad.data.formula.learning import learn
+from masgrad.data.source import Source
+from masgrad.data.table_source import TableSource, names_of, open_table
+from masgrad.data.tables.medium import Medium, is_number
+from masgrad.data.tables.paths import expand
+from masgrad.errors import InputError, InputTypeError
 from masgrad.inference.lyapunov import stationary_law
 from masgrad.kernels.methods import masgrad
 from masgrad.models.glm import GLM
@@ -21,32 +26,91 @@ from masgrad.theory.regions import ball
 from masgrad.theory.survey import Survey, survey
 
 Line = tuple[str, str, str]
-"""A quantity, its value, and what it is."""
+"""A quantity, its value, and its meaning."""
 
 MODELS = {"linear": "gaussian", "logistic": "bernoulli", "poisson": "poisson"}
 
 
-def plan_file(
-    path: Path,
-    response: str,
-    model: str,
-    columns: list[str] | None,
-    intercept: bool,
-    radius: float | None,
-    ridge: float,
-    epsilon: float | None,
-    delta: float | None,
-    rows: int | None,
-    half_width: float | None,
-    level: float,
+@dataclass(frozen=True)
+class Design:
+    """The files to survey, and their columns that make y and X.
+
+    Attributes:
+        files: CSV or Parquet files, patterns or directories.
+        response: the column y.
+        columns: the columns of X, all numeric; None takes all but the response.
+        intercept: whether X also has a constant column.
+    """
+
+    files: list[str]
+    response: str
+    columns: list[str] | None = None
+    intercept: bool = True
+
+
+@dataclass(frozen=True)
+class Goals:
+    """The accuracy asked for, or the rows to spend; checked before any file is read.
+
+    Attributes:
+        epsilon: accuracy of the risk, or of the gradient's norm.
+        delta: distance to the diffusion in total variation, for a non-convex plan.
+        rows: number of rows to draw at most, instead of epsilon.
+        half_width: half-width of confidence intervals, for the rows that they need.
+        level: level of those intervals.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    rows: int | None = None
+    half_width: float | None = None
+    level: float = 0.95
+
+    def __post_init__(self):
+        if self.epsilon is not None:
+            as_size("epsilon", self.epsilon)
+        if self.delta is not None and not 0 < self.delta <= 1:
+            raise InputError(
+                f"delta={self.delta:g}; a distance in total variation, in (0, 1], is needed"
+            )
+        if self.rows is not None:
+            check_count("rows", self.rows, 2)
+        if self.half_width is not None:
+            as_size("half_width", self.half_width)
+        if not 0 < self.level < 1:
+            raise InputError(f"level={self.level:g}; a probability between 0 and 1 is needed")
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of the theorems: alpha and gamma, L(start) - min L, p, max ||V||."""
+
+    alpha: float | None
+    gamma: float
+    gap: float
+    dim: int
+    v_max: float
+
+    @classmethod
+    def given(cls, options: dict[str, Any]) -> "Constants":
+        """Those given as options of the command line; only alpha may be None."""
+        names = [field.name for field in fields(cls)]
+        missing = [name for name in names[1:] if options[name] is None]
+        if missing:
+            said = ", ".join("--" + name.replace("_", "-") for name in missing)
+            raise InputError(f"without a file {said} must be given")
+        return cls(**{name: options[name] for name in names})
+
+
+def plan_files(
+    design: Design, model: str, goals: Goals, *, radius: float | None = None, ridge: float = 0.0
 ) -> None:
-    """Survey a file and print its constants, its plans and the rows that a width needs."""
+    """Survey the files and print their constants, the plans, and the rows that a width needs."""
     if model not in MODELS:
         raise InputError(f"model={model!r}; use one of {', '.join(MODELS)}")
-    if epsilon is not None and rows is not None:
+    if goals.epsilon is not None and goals.rows is not None:
         raise InputError("give --epsilon, the wanted accuracy, or --rows to spend, not both")
-    _check_wishes(epsilon, delta, rows, half_width, level)
-    X, y, names = as_design(read_table(path), response, columns, intercept)
+    X, y, names = read_design(design)
     loss = GLM(MODELS[model])
     found = survey(loss, (X, y), ridge=ridge)
     if radius is not None:
@@ -55,36 +119,75 @@ def plan_file(
         outside = "" if np.linalg.norm(found.optimum) <= radius else " (the start 0 lies outside)"
         found = replace(found, region=f"a ball of radius {radius:g} around the optimum{outside}")
     console = Console()
-    console.print(_constants(found, model, path))
+    console.print(_constants(found, f"{model} regression on {_title(design.files)}"))
     c = found.conditioning
-    constants = (c.alpha, c.gamma, found.gap, len(found.optimum), c.v_max)
+    constants = Constants(c.alpha, c.gamma, found.gap, len(found.optimum), c.v_max)
     try:
-        plans = _plans(*constants, epsilon, delta, found.rows if rows is None else rows)
+        plans = _plans(constants, goals, found.rows if goals.rows is None else goals.rows)
     except InputError as error:
-        if epsilon is not None or rows is not None:
+        if goals.epsilon is not None or goals.rows is not None:
             raise
         console.print(Text(f"No plan draws no more than this file's rows. {error}"))
         plans = []
     spread = [_spread(plan, loss, (X, y), found, ridge) for plan in plans]
     regime = [_regime(plan, found.rows) for plan in plans]
     _show(console, [(plan, list(last)) for plan, *last in zip(plans, regime, spread, strict=True)])
-    if half_width is not None:
-        needed = rows_for_width(loss, (X, y), found.optimum, half_width, level)
+    if goals.half_width is not None:
+        needed = rows_for_width(loss, (X, y), found.optimum, goals.half_width, goals.level)
         console.print(_widths(needed, names))
 
 
-def _check_wishes(epsilon, delta, rows, half_width, level) -> None:
-    """What can be refused before the file is read."""
-    if epsilon is not None:
-        as_size("epsilon", epsilon)
-    if delta is not None and not 0 < delta <= 1:
-        raise InputError(f"delta={delta:g}; a distance in total variation, in (0, 1], is needed")
-    if rows is not None:
-        check_count("rows", rows, 2)
-    if half_width is not None:
-        as_size("half_width", half_width)
-    if not 0 < level < 1:
-        raise InputError(f"level={level:g}; a probability between 0 and 1 is needed")
+def read_design(design: Design) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """X, y and the names of X's columns, every value finite and no column constant twice."""
+    response, names = design.response, design.columns
+    if names is not None and (response in names or len(set(names)) < len(names)):
+        raise InputError(f"columns {names} name the response {response!r}, or a column twice")
+    if names is None:
+        names = [name for name in names_of(design.files) if name != response]
+    medium = open_table(design.files, (response, *names))
+    _check_numeric(medium, names)
+    if not names and not design.intercept:
+        raise InputError("there is no column besides the response, and --no-intercept was given")
+    source = TableSource(medium, learn(of_columns(response, names, design.intercept), medium))
+    blocks = list(source.blocks())
+    X, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    _check_finite(np.column_stack([y, X]), (response, *source.names), source)
+    constant = [name for name, x in zip(source.names, X.T, strict=True) if np.ptp(x) == 0]
+    if design.intercept and len(constant) > 1:
+        raise InputError(
+            f"column {constant[1]!r} is constant, as the intercept is; leave it out, or use "
+            "--no-intercept"
+        )
+    return X, y, source.names
+
+
+def _check_numeric(medium: Medium, names: list[str]) -> None:
+    """A plan takes numbers only: a category is refused, since the reader would code it."""
+    for name in names:
+        if not is_number(medium.types[name]):
+            raise InputTypeError(
+                f"{medium.where}: column {name!r} is not numeric ({medium.types[name]}); leave it "
+                "out by naming the others with --columns, or encode it as numbers first"
+            )
+
+
+def _check_finite(values: np.ndarray, names: tuple[str, ...], source: Source) -> None:
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    column = int(np.argmax(bad.any(0)))
+    row, count = int(np.argmax(bad[:, column])), int(bad[:, column].sum())
+    value = values[row, column]
+    said = "has no value" if np.isnan(value) else f"holds {value:g}"
+    raise InputError(
+        f"column {names[column]!r} {said} at {source.place(row)} ({count} such "
+        f"{'row' if count == 1 else 'rows'} in all); drop or impute those rows first"
+    )
+
+
+def _title(files: list[str]) -> str:
+    first, *others = expand(files)
+    return first.name + (f" and {len(others)} more" if others else "")
 
 
 def _spread(plan: Plan, loss: GLM, data, found: Survey, ridge: float) -> Line:
@@ -96,37 +199,25 @@ def _spread(plan: Plan, loss: GLM, data, found: Survey, ridge: float) -> Line:
     return "sd of iterate / of ERM", f"{ratio:.2g}", "worst coordinate: below 1, nearer than noise"
 
 
-def plan_constants(
-    alpha: float | None,
-    gamma: float | None,
-    gap: float | None,
-    dim: int | None,
-    v_max: float | None,
-    epsilon: float | None,
-    delta: float | None,
-    rows: int | None,
-) -> None:
+def plan_constants(constants: Constants, goals: Goals) -> None:
     """Print the plans for given constants."""
-    wanted = {"--gamma": gamma, "--gap": gap, "--dim": dim, "--v-max": v_max}
-    missing = [name for name, value in wanted.items() if value is None]
-    if gamma is None or gap is None or dim is None or v_max is None:
-        raise InputError(f"without a file {', '.join(missing)} must be given")
-    if epsilon is None and rows is None:
-        raise InputError("give --epsilon, the wanted accuracy, or --rows, how many there are")
-    if alpha is None and delta is None:
+    if goals.epsilon is None and goals.rows is None:
+        raise InputError("give --epsilon, the wanted accuracy, or --rows, the rows to spend")
+    if constants.alpha is None and goals.delta is None:
         raise InputError("give --alpha for a strongly convex plan, --delta for a non-convex one")
-    plans = _plans(alpha, gamma, gap, dim, v_max, epsilon, delta, rows)
+    rows = goals.rows
+    plans = _plans(constants, goals, rows)
     _show(Console(), [(plan, [] if rows is None else [_regime(plan, rows)]) for plan in plans])
 
 
 def _regime(plan: Plan, rows: int) -> Line:
-    """The paper's condition for a table of so many rows."""
+    """The paper's condition for a table with this number of rows."""
     regime = plan.bootstrap(rows)
     return f"eta < n / {rows:,}", "yes" if regime.holds else "no", "the bootstrap regime: beta > N"
 
 
 def _show(console: Console, plans: list[tuple[Plan, list[Line]]]) -> None:
-    """The plans as tables, each with its last lines; and below them once what they assume."""
+    """Print the plans as tables with their last lines, then their assumptions, each once."""
     for plan, last in plans:
         console.print(_table(plan, last))
     notes = dict.fromkeys(note for plan, _ in plans for note in plan.notes)
@@ -134,34 +225,26 @@ def _show(console: Console, plans: list[tuple[Plan, list[Line]]]) -> None:
         console.print(Text(f"- {note}"))
 
 
-def _plans(
-    alpha: float | None,
-    gamma: float,
-    gap: float,
-    dim: int,
-    v_max: float,
-    epsilon: float | None,
-    delta: float | None,
-    rows: int | None,
-) -> list[Plan]:
-    """For an accuracy, or for what so many rows allow; non-convex as well where delta is given."""
-    spend = 0 if rows is None else check_count("rows", rows, 2)
+def _plans(c: Constants, goals: Goals, rows: int | None) -> list[Plan]:
+    """Plans for an accuracy, or for the best accuracy within `rows`; a non-convex one if delta is
+    given."""
+    epsilon, delta, spend = goals.epsilon, goals.delta, 0 if rows is None else rows
     plans: list[Plan] = []
-    if alpha is not None and epsilon is not None:
-        plans.append(plan_convex(alpha, gamma, gap, epsilon, dim, v_max))
-    elif alpha is not None:
-        plans.append(convex_within(spend, alpha, gamma, gap, dim, v_max))
+    if c.alpha is not None and epsilon is not None:
+        plans.append(plan_convex(c.alpha, c.gamma, c.gap, epsilon, c.dim, c.v_max))
+    elif c.alpha is not None:
+        plans.append(convex_within(spend, c.alpha, c.gamma, c.gap, c.dim, c.v_max))
     if delta is not None and epsilon is not None:
-        plans.append(plan_nonconvex(gamma, gap, epsilon, delta, dim, v_max))
+        plans.append(plan_nonconvex(c.gamma, c.gap, epsilon, delta, c.dim, c.v_max))
     elif delta is not None:
-        plans.append(nonconvex_within(spend, gamma, gap, delta, dim, v_max))
+        plans.append(nonconvex_within(spend, c.gamma, c.gap, delta, c.dim, c.v_max))
     return plans
 
 
-def _constants(found: Survey, model: str, path: Path) -> Table:
+def _constants(found: Survey, title: str) -> Table:
     c = found.conditioning
     return _rows(
-        f"{model} regression on {path.name}: {found.rows:,} rows, {len(found.optimum)} parameters",
+        f"{title}: {found.rows:,} rows, {len(found.optimum)} parameters",
         [
             ("alpha", f"{c.alpha:.4g}", "smallest eigenvalue of V(w)^-1/2 H(v) V(w)^-1/2"),
             ("gamma", f"{c.gamma:.4g}", "the largest"),
@@ -216,7 +299,7 @@ def _orders(plan: Plan) -> str:
     return f"order: eps^-4 delta^-2 = {plan.order:,.0f}"
 
 
-def _widths(needed: RowsNeeded, names: list[str]) -> Table:
+def _widths(needed: RowsNeeded, names: tuple[str, ...]) -> Table:
     half, level = needed.half_width[0], needed.level
     each = zip(names, needed.per_coordinate, strict=True)
     lines = [(name, f"{count:,}", "") for name, count in each]

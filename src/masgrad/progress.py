@@ -3,7 +3,7 @@
 import sys
 import time
 
-PATIENCE = 2.0
+PATIENCE_SECONDS = 2.0
 
 
 class Progress:
@@ -23,7 +23,7 @@ class Progress:
             return
         while self.total and done > self.total:  # fits announce two reads, and may need more
             self.total += self.first // 2 or 1
-        if self.bar is None and time.perf_counter() - self.started > PATIENCE:
+        if self.bar is None and time.perf_counter() - self.started > PATIENCE_SECONDS:
             self._open()
         if self.bar is not None:
             count, speed = self._words(done)

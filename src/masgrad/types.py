@@ -51,7 +51,7 @@ def loop(unfinished: Callable[[Any], Array], step: Callable[[Any], Any], carry: 
 
 
 def repeat(count: int, step: Callable[[Any], Any], carry: Any) -> Any:
-    """So many steps; traced, they are compiled once."""
+    """Repeat a step `count` times; when traced, it is compiled once."""
     if namespace(carry[0]) is not np:
         import jax
 

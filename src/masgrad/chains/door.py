@@ -34,7 +34,7 @@ OTHER_ROWS = 64
 
 
 def check_schedule(kernel: Any, steps: int) -> None:
-    """A schedule is traceable and gives one positive number, at the first step and the last."""
+    """Check that a schedule is traceable and positive at the first and the last step."""
     schedule = getattr(kernel, "step_size", None)
     if not callable(schedule):
         return
@@ -53,14 +53,14 @@ def check_schedule(kernel: Any, steps: int) -> None:
 
 
 def check_objects(kernel: Any, model: Any) -> None:
-    """A kernel and a model, in that order."""
+    """Check the types of kernel and model."""
     if not (hasattr(kernel, "init") and hasattr(kernel, "step")):
         raise InputTypeError(f"kernel={kernel!r}; a kernel such as mg.masgrad(0.2) is needed")
     check_model(model)
 
 
 def sample_rows(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Rows:
-    """Checked rows: all of a table, a few of a simulator's, a zero for moments that hold none."""
+    """Checked rows: all of a table, a few from a simulator, a row of zeros for moments."""
     if isinstance(data, LeastSquaresMoments):
         if not (
             isinstance(model, GLM) and model.family.name == "gaussian" and model.family.canonical
@@ -77,14 +77,14 @@ def sample_rows(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> R
 
 
 def known_rows(data: Any, rows: Rows) -> int | None:
-    """How many rows there are; None for a simulator's, which have no end."""
+    """The number of rows; None for a simulator."""
     if isinstance(data, Simulator):
         return None
     return data.count if isinstance(data, LeastSquaresMoments) else count_rows(rows)
 
 
 def _check_moments(data: Simulator, p: int) -> None:
-    """A simulator's closed form gives b (p,) and Sigma (p, p)."""
+    """Check that a simulator's moments are b (p,) and Sigma (p, p)."""
     if data.moments is None:
         return
     try:
@@ -96,7 +96,7 @@ def _check_moments(data: Simulator, p: int) -> None:
 
 
 def check_simulated_covariance(data: Any, theta: np.ndarray) -> None:
-    """A simulator's closed form gives a covariance at the first start."""
+    """Check that a simulator's Sigma is a covariance at the first start."""
     if not isinstance(data, Simulator) or data.moments is None:
         return
     _, cov = data.moments(theta[:, 0])
@@ -105,7 +105,7 @@ def check_simulated_covariance(data: Any, theta: np.ndarray) -> None:
 
 
 def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
-    """theta0 as (p, K): one start for all chains, or one for each."""
+    """theta0 as (p, K), from one start for all chains or one per chain."""
     p = model.dim(rows)
     try:
         theta = np.asarray(theta0)
@@ -132,7 +132,7 @@ def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
 def check_batch(
     kernel: Kernel, n: int | None, p: int, rows: int | None, replace: bool
 ) -> int | None:
-    """A batch that the kernel and the data can give; `rows` is None for a simulator."""
+    """Check the batch size against kernel and data; `rows` is None for a simulator."""
     if n is None:
         if rows is None:
             raise InputError("batch_size=None means all rows, and a simulator has no end of them")
@@ -158,7 +158,7 @@ def _check_batch_covariance(kernel: Kernel, n: int, p: int) -> None:
 
 
 def check_loss(model: Model, theta: np.ndarray, rows: Rows) -> None:
-    """Loss and gradient are finite at the first start on all rows, at the others on a few."""
+    """Check that loss and gradient are finite: the first start on all rows, others on a few."""
     starts = np.unique(theta.T, axis=0)[:OTHER_STARTS]
     few = jax.tree.map(lambda a: a[:OTHER_ROWS], rows)
     for number, block in enumerate(blocks(rows)):
@@ -180,7 +180,7 @@ def _check_finite(model: Model, theta: np.ndarray, rows: Rows, first: int) -> No
 
 
 def needs_population(kernel: Any, n: int | None, rows: int | None) -> bool:
-    """Whether a kernel asks for b and Sigma of all rows; Sigma takes at least two of them."""
+    """Whether a kernel needs b and Sigma over all rows; Sigma needs at least two rows."""
     if not isinstance(kernel, Kernel):
         return True
     adjustment = kernel.adjustment
@@ -192,7 +192,7 @@ def needs_population(kernel: Any, n: int | None, rows: int | None) -> bool:
 
 
 def check_drawable(kernel: Any, data: Any, n: int | None) -> None:
-    """Moments hold no rows to draw: all rows at once, or the diffusion, can run on them."""
+    """Refuse to draw batches from moments, which allow only full-batch steps and diffusions."""
     if not isinstance(data, LeastSquaresMoments) or n is None:
         return
     if not (isinstance(kernel, Kernel) and isinstance(kernel.gradient, Gaussian)):
@@ -203,7 +203,7 @@ def check_drawable(kernel: Any, data: Any, n: int | None) -> None:
 
 
 def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments) -> None:
-    """Warn of a constant step that does not contract at the optimum of a linear predictor."""
+    """Warn of a constant step that is unstable at the optimum of a linear model."""
     if not isinstance(model, GLM) or not isinstance(kernel, Kernel) or callable(kernel.step_size):
         return
     if isinstance(kernel.adjustment, BatchRoot | FirstRoot | InverseHistory):
@@ -227,7 +227,7 @@ def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments
 
 
 def _at_optimum(model: GLM, data: Rows | LeastSquaresMoments) -> tuple[Moments, Moments] | None:
-    """Moments at the optimum and at 0, of a thinned table; None where there is no optimum."""
+    """Moments at the optimum and at 0 of a thinned table; None if there is no optimum."""
     if isinstance(data, LeastSquaresMoments):
         zero = np.zeros(data.dim)
         return data.moments(data.optimum()), data.moments(zero)
@@ -242,6 +242,6 @@ def _at_optimum(model: GLM, data: Rows | LeastSquaresMoments) -> tuple[Moments, 
 
 
 def _noise_free(moments: Moments, away: Moments) -> bool:
-    """Whether Sigma is singular at the optimum, or nothing but rounding (a perfect fit)."""
+    """Whether Sigma is singular or only rounding error at the optimum (a perfect fit)."""
     vanishes = np.trace(moments.cov) <= 1e-16 * np.trace(away.cov)
     return bool(vanishes or make_root("symmetric", moments.cov).floored)

@@ -9,8 +9,8 @@ from masgrad.kernels.fixed import FirstRoot
 from masgrad.kernels.kernel import Kernel
 
 STEP_BYTES = 6 * 2**30
-COPIES = 3
-"""A step holds a matrix, its factor and what it becomes."""
+MATRICES_PER_STEP = 3
+"""Matrices that a step holds at once: the covariance, its factor and the result."""
 
 
 def check_footprint(kernel: Any, n: int | None, p: int, chains: int) -> None:
@@ -19,7 +19,7 @@ def check_footprint(kernel: Any, n: int | None, p: int, chains: int) -> None:
         return
     together = min(chains, group_size(chains) * threads(kernel, p))
     square, factor = _holds(kernel, n, p)
-    numbers = COPIES * together * (p * p * square + (n or 0) * p * factor)
+    numbers = MATRICES_PER_STEP * together * (p * p * square + (n or 0) * p * factor)
     numbers += chains * p * p * (square and _remembers(kernel))
     if 8 * numbers <= STEP_BYTES:
         return
@@ -48,5 +48,5 @@ def _holds(kernel: Kernel, n: int | None, p: int) -> tuple[bool, bool]:
 
 
 def _remembers(kernel: Kernel) -> bool:
-    """Whether every chain carries a p x p matrix from step to step."""
+    """Whether each chain stores a p x p matrix between steps."""
     return isinstance(kernel.adjustment, RunningRoot | FirstRoot | InverseHistory)

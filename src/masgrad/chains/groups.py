@@ -9,6 +9,7 @@ draws its step t with the key fold_in(fold_in(seed, i), t).
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,20 +26,28 @@ from masgrad.penalties.structured import Nuclear
 from masgrad.precision import float64
 from masgrad.types import Array, Vectors
 
-GROUP_CHAINS, MOST_GROUPS, LANES = 64, 16, 4
+GROUP_CHAINS, MOST_GROUPS, VECTOR_LANES = 64, 16, 4
 BUFFER_NUMBERS, BUFFER_RECORDS = 2**21, 256
 
 
+class Schedule(NamedTuple):
+    """The number of records to make and the steps per record, both traced."""
+
+    count: Array
+    thin: Array
+
+
 class Groups:
-    """The states of all chains; `advance` moves them on and returns what was recorded."""
+    """The states of all chains; `advance` runs them on and returns the records."""
 
     def __init__(self, kernel: Kernel, field: Field, theta: np.ndarray, thin: int, seed: int):
         self.kernel, self.field, self.thin = kernel, field, np.asarray(thin)
-        self.key = jax.random.key(seed)
         self.chains = theta.shape[1]
         self.size = group_size(self.chains)
         starts = [theta[:, i : i + self.size] for i in range(0, self.chains, self.size)]
         self.states = [_init(kernel, _fill(start, self.size)) for start in starts]
+        key = jax.random.key(seed)
+        self.keys = [jax.random.fold_in(key, i) for i in range(len(starts))]
         self.most_records = int(
             np.clip(BUFFER_NUMBERS // (len(theta) * self.size), 1, BUFFER_RECORDS)
         )
@@ -60,11 +69,12 @@ class Groups:
         return state, np.asarray(paths)[:count]
 
     def _arguments(self, i: int, count: int) -> tuple:
-        run = (self.kernel, self.field, self.states[i], self.key, np.asarray(i))
-        return (*run, np.asarray(count), self.thin, self.most_records)
+        schedule = Schedule(np.asarray(count), self.thin)
+        group = (self.states[i], self.keys[i])
+        return (self.kernel, self.field, *group, schedule, self.most_records)
 
     def _calls_lapack(self) -> bool:
-        """Whether a user's own loss or sampler brings LAPACK into the step: read the program."""
+        """Whether a user's loss or sampler calls LAPACK, judged by the compiled program."""
         model, source = self.field.model, self.field.source
         own = type(model).__module__.startswith("masgrad.") and not isinstance(model, CustomLoss)
         if own and not isinstance(source, Simulator):
@@ -73,15 +83,15 @@ class Groups:
         return "lapack" in program or "fft" in program
 
     def close(self) -> None:
-        """End the threads."""
+        """Shut down the threads."""
         self.pool.shutdown(wait=False)
 
     def floored(self) -> np.ndarray:
-        """Steps at which each chain met the floor; 0 for kernels that do not count them."""
+        """For each chain, the steps at which V met the floor; 0 for kernels that do not count."""
         return self._counted("floored")
 
     def inexact(self) -> np.ndarray:
-        """Steps whose proximal map was not solved to its accuracy, likewise."""
+        """For each chain, the steps whose proximal map was not solved to its accuracy."""
         return self._counted("inexact")
 
     def _counted(self, name: str) -> np.ndarray:
@@ -90,10 +100,10 @@ class Groups:
 
 
 def threads(kernel: Kernel, p: int) -> int:
-    """Groups that may run at once: one, where a step calls LAPACK.
+    """The number of groups that may run at once: one if a step calls LAPACK.
 
-    XLA runs LAPACK on its own pool of threads, and two programs that wait there for each other's
-    never return (jaxlib 0.10: p = 10 and 100 chains on 2 cores).
+    XLA runs LAPACK on its own thread pool, where two programs can deadlock (jaxlib 0.10: p = 10 and
+    100 chains on 2 cores).
     """
     if not isinstance(kernel, Kernel):
         return 1
@@ -103,14 +113,14 @@ def threads(kernel: Kernel, p: int) -> int:
 
 
 def group_size(chains: int) -> int:
-    """Chains of a group: full vector lanes, and at most 16 groups."""
+    """Chains per group: a multiple of the vector lanes, for at most MOST_GROUPS groups."""
     groups = min(MOST_GROUPS, -(-chains // GROUP_CHAINS))
     each = -(-chains // groups)
-    return each if groups == 1 else -(-each // LANES) * LANES
+    return each if groups == 1 else -(-each // VECTOR_LANES) * VECTOR_LANES
 
 
 def _fill(start: np.ndarray, size: int) -> np.ndarray:
-    """A last group is filled with copies of its last chain, which are not recorded."""
+    """Fill the last group with copies of its last chain, which are not recorded."""
     missing = size - start.shape[1]
     return np.concatenate([start, np.repeat(start[:, -1:], missing, axis=1)], axis=1)
 
@@ -126,21 +136,18 @@ def _advance(
     field: Field,
     state: State,
     key: Array,
-    group: Array,
-    count: Array,
-    thin: Array,
+    schedule: Schedule,
     most_records: int,
 ) -> tuple[State, Array]:
-    """`count` records of `thin` steps each, in an array (most_records, p, K)."""
-    key = jax.random.fold_in(key, group)
+    """The scheduled records of a group, in an array (most_records, p, K)."""
 
     def step(_, state):
         return kernel.step(jax.random.fold_in(key, state.t), state, field)
 
     def record(i, carry):
         state, out = carry
-        state = jax.lax.fori_loop(0, thin, step, state)
+        state = jax.lax.fori_loop(0, schedule.thin, step, state)
         return state, out.at[i].set(state.theta)
 
     empty = jnp.zeros((most_records, *state.theta.shape))
-    return jax.lax.fori_loop(0, count, record, (state, empty))
+    return jax.lax.fori_loop(0, schedule.count, record, (state, empty))

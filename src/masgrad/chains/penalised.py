@@ -15,7 +15,7 @@ from masgrad.penalties.fits import check_fits
 
 
 def check_smooth(kernel: Any) -> None:
-    """Laws linearise an update, which a proximal map does not allow at its kinks."""
+    """Refuse a penalised kernel: laws linearise the update, and a proximal map has kinks."""
     if isinstance(kernel, Kernel) and kernel.prox.penalty is not None:
         raise InputError(
             f"a kernel with the penalty {kernel.prox.penalty} has kinks, where its update has no "
@@ -24,14 +24,14 @@ def check_smooth(kernel: Any) -> None:
 
 
 def check_penalty(kernel: Any, model: Model, p: int) -> None:
-    """A penalty that fits the model's parameters."""
+    """Check that the penalty fits the model's parameters."""
     penalty = getattr(getattr(kernel, "prox", None), "penalty", None)
     if penalty is not None:
         check_fits(penalty, model, p)
 
 
 def check_metric(kernel: Any, model: Model, theta: np.ndarray, data: Any) -> None:
-    """A penalised kernel's V is a metric: it must not be singular where chains begin."""
+    """Check that V, the metric of a penalised kernel, is not singular at the starts."""
     if not isinstance(kernel, Kernel) or kernel.prox.penalty is None:
         return
     adjustment = kernel.adjustment

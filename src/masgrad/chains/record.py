@@ -9,7 +9,7 @@ from masgrad.types import Array
 
 
 class Recorder(abc.ABC):
-    """Takes records in order and watches for chains that leave the finite numbers."""
+    """Receives records in order and detects chains that diverge."""
 
     def __init__(self, chains: int, note: str = ""):
         self.chains, self.note = chains, note
@@ -17,7 +17,7 @@ class Recorder(abc.ABC):
         self.diverged: dict[int, int] = {}
 
     def add(self, steps: np.ndarray, paths: np.ndarray) -> None:
-        """Records at these steps, paths (records, p, K)."""
+        """Add the paths (records, p, K) at these steps."""
         lost: Array = ~np.isfinite(paths).all(1)
         for chain in np.flatnonzero(lost.any(0)):
             self.diverged.setdefault(int(chain), int(steps[np.argmax(lost[:, chain])]))
@@ -32,7 +32,7 @@ class Recorder(abc.ABC):
 
 
 class Paths(Recorder):
-    """Keeps everything."""
+    """Keeps all paths."""
 
     def __init__(self, chains: int, records: int, p: int, note: str = ""):
         super().__init__(chains, note)

@@ -137,7 +137,7 @@ def _recorder(keep: str, chains: int, records: int, p: int, note: str) -> Record
 def _drive(
     groups: Groups, recorder: Recorder, theta: np.ndarray, records: int, progress: bool | None
 ) -> None:
-    """Ask the chains for chunks of records until all are there."""
+    """Advance the chains in chunks of records until all records are made."""
     thin = int(groups.thin)
     recorder.add(np.array([0]), theta[None])
     done, chunk = 0, max(1, 32 // thin)
@@ -160,12 +160,12 @@ def _drive(
 
 
 def _next_chunk(count: int, seconds: float) -> int:
-    """Records that would take CHUNK_SECONDS, at most four times as many as before."""
+    """The number of records that takes CHUNK_SECONDS, at most four times the last chunk."""
     return max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-9))))
 
 
 def _report(recorder: Recorder, floored: np.ndarray, inexact: np.ndarray, steps: int) -> None:
-    """Say aloud what happened to chains on the way."""
+    """Warn of divergence, singular covariances and inexact proximal maps."""
     if recorder.diverged:
         chain, step = min(recorder.diverged.items(), key=lambda item: item[1])
         warnings.warn(

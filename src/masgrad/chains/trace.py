@@ -20,8 +20,8 @@ class Trace:
     Args:
         theta: (chains, records, p); without thinning a record is a step, theta0 included.
         steps: step number of each record.
-        diverged: {chain: step} for chains that left the finite numbers, with the step at which
-            they were first seen there; they are not averaged in.
+        diverged: {chain: step} for chains that diverged, with the step at which that was detected;
+            averages exclude them.
         floored: for each chain, the steps at which a singular covariance met the floor.
         note: how V was regularised, which is part of the iterates' law.
     """

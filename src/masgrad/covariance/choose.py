@@ -23,7 +23,7 @@ from masgrad.covariance.root import DiagonalRoot, LowRankRoot, Root, SymmetricRo
 from masgrad.errors import InputError
 from masgrad.types import Array, RootKind, namespace
 
-KINDS: tuple[RootKind, ...] = (
+ROOT_KINDS: tuple[RootKind, ...] = (
     "symmetric", "diagonal", "low_rank", "rank_one", "products", "auto",
 )  # fmt: skip
 FACTOR_KINDS = ("diagonal", "low_rank", "rank_one")
@@ -31,13 +31,13 @@ PRODUCT_DIMS, PRODUCT_CHAINS = range(3, 9), 16
 
 
 def check_kind(kind: RootKind) -> RootKind:
-    if kind not in KINDS:
-        raise InputError(f"root {kind!r} is not known; use one of {list(KINDS)}")
+    if kind not in ROOT_KINDS:
+        raise InputError(f"root {kind!r} is not known; use one of {list(ROOT_KINDS)}")
     return kind
 
 
 def check_ridge(ridge: float) -> float:
-    """A finite number >= 0."""
+    """Check that the ridge is a finite number >= 0."""
     ridge = as_number("ridge", ridge)
     if ridge < 0:
         raise InputError(f"ridge={ridge}; it is added to Sigma: a number >= 0 is needed")
@@ -45,12 +45,12 @@ def check_ridge(ridge: float) -> float:
 
 
 def wants_factor(kind: RootKind, n: int, p: int) -> bool:
-    """Whether the root of a batch is better made from its centred gradients than from Sigma."""
+    """Whether the root is computed from a batch's centred gradients rather than from Sigma."""
     return kind in FACTOR_KINDS or (kind == "auto" and n <= p)
 
 
 def make_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
-    """The root of one covariance (p, p), or of one a chain (p, p, K).
+    """The root of a covariance (p, p), or of one per chain (p, p, K).
 
     From a whole covariance the low-rank root at full rank *is* the symmetric root of
     Sigma + ridge I.
@@ -71,7 +71,7 @@ def _suits_products(p: int, K: int) -> bool:
 
 
 def factor_root(kind: RootKind, F: Array, ridge: Array | float) -> Root:
-    """The root of Sigma = F'F with F (n, p) or (n, p, K), for kinds that want the factor."""
+    """The root of Sigma = F'F with F (n, p) or (n, p, K), for kinds that use the factor."""
     if kind == "diagonal":
         return DiagonalRoot.of_variances((F * F).sum(0), ridge)
     if kind == "rank_one":
@@ -118,7 +118,7 @@ def sample_root(gradients: Array, kind: RootKind = "auto", ridge: float = 0.0) -
 
 
 def check_factor_ridge(kind: RootKind, ridge: float) -> None:
-    """A ridge > 0 for the roots that start from it."""
+    """Check that roots built on the ridge have one > 0."""
     if kind in ("low_rank", "rank_one") and not ridge > 0:
         raise InputError(
             f"the {kind!r} root of a batch needs ridge > 0: it starts from the ridge, which is V^2 "
@@ -127,7 +127,7 @@ def check_factor_ridge(kind: RootKind, ridge: float) -> None:
 
 
 def check_batch_ridge(kind: RootKind, n: int, p: int, ridge: float) -> None:
-    """A ridge > 0 where a batch's covariance has no inverse without it."""
+    """Check that a singular batch covariance has a ridge > 0."""
     if n <= p and kind != "diagonal" and not ridge > 0:
         raise InputError(
             f"{n} gradients give a singular covariance of {p} parameters, and only a ridge sets "
@@ -137,7 +137,7 @@ def check_batch_ridge(kind: RootKind, n: int, p: int, ridge: float) -> None:
 
 
 def check_covariance(cov: np.ndarray, symmetry: float = 1e-8, name: str = "the covariance") -> None:
-    """Finite, square and symmetric; its sign shows in the eigenvalues."""
+    """Check that a covariance is finite, square and symmetric; eigenvalues are checked later."""
     if cov.ndim != 2 or cov.shape[0] != cov.shape[1]:
         raise InputError(f"{name} has shape {cov.shape}; (p, p) is needed")
     if not np.isfinite(cov).all():

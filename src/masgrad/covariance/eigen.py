@@ -18,7 +18,7 @@ JACOBI_SWEEPS = 15
 
 
 def spectrum(S: Array) -> tuple[Array, Array]:
-    """Eigenvalues (p, ...) and vectors (p, p, ...) of symmetric S (p, p, ...); in no set order."""
+    """Eigenvalues (p, ...) and vectors (p, p, ...) of symmetric S (p, p, ...), unsorted."""
     xp = namespace(S)
     if S.ndim == 2:
         return xp.linalg.eigh(S)
@@ -29,7 +29,7 @@ def spectrum(S: Array) -> tuple[Array, Array]:
 
 
 def _jacobi(S: Array) -> tuple[Array, Array]:
-    """Cyclic Jacobi with disjoint rotations side by side, until all chains are diagonal."""
+    """Cyclic Jacobi with disjoint rotations in parallel, until all chains are diagonal."""
     p = len(S)
     rounds, partner, seats = _tournament(p)
 
@@ -59,7 +59,7 @@ def _jacobi(S: Array) -> tuple[Array, Array]:
 
 
 def _tournament(p: int) -> tuple[int, np.ndarray, np.ndarray]:
-    """A round robin in which every two coordinates meet once: rounds, partners, next seats.
+    """A round-robin schedule that pairs all coordinates once: rounds, partners, next seats.
 
     An odd number m of seats moves on by one between rounds; seats i and m - 1 - i meet, and the
     middle one meets the last of an even p, who stays, or rests. One round is compiled, not all.
@@ -94,5 +94,5 @@ def _rotate(A: Array, Q: Array, partner: np.ndarray) -> tuple[Array, Array]:
 
 
 def _take(A: Array, index: np.ndarray, axis: int) -> Array:
-    """A[index] as stacked slices, which XLA vectorises over chains where a gather would not be."""
+    """A[index] as stacked slices, which XLA, unlike a gather, vectorises over chains."""
     return jnp.stack([jax.lax.index_in_dim(A, i, axis, keepdims=False) for i in index], axis)

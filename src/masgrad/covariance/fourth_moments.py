@@ -28,11 +28,11 @@ from masgrad.covariance.symmetric_tensor import (
 )
 from masgrad.types import Array, namespace
 
-DRIFT = 10.0
-"""The frame is moved when a squared mean exceeds this many variances."""
-MISFIT = 0.01
-"""The frame is tilted when the best fit leaves less than this share of the variance of r."""
-LIMIT = 100.0
+LARGEST_SQUARED_MEAN = 10.0
+"""Largest squared mean, in variances, before the frame is moved."""
+SMALLEST_RESIDUAL_SHARE = 0.01
+"""Smallest residual share of the variance of r before the frame is tilted."""
+LARGEST_SLOPE_TERM = 100.0
 """Squared terms of a frame's slope, in variances of y: a coefficient that noise made large in a
 direction in which the rows hardly vary would cancel at every other theta."""
 
@@ -55,10 +55,12 @@ class Frame(eqx.Module):
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray) -> "Frame":
-        """At the mean of these rows, along their least-squares fit."""
+        """The frame at the mean of these rows, along their least-squares fit."""
         centre, level = _mean(X), _mean(y)
         m = len(y) ** 0.5
-        slope, _ = _least_squares((X - centre) / m, (y - level) / m, centre, level, LIMIT)
+        slope, _ = _least_squares(
+            (X - centre) / m, (y - level) / m, centre, level, LARGEST_SLOPE_TERM
+        )
         return cls.at(centre, level, slope)
 
     @property
@@ -84,16 +86,21 @@ class Frame(eqx.Module):
         return translate(packed, self.d, order, np.hstack([0.0, tau, 0.0]))
 
     def settled(self, second: np.ndarray) -> "Frame":
-        """This frame, or a better one if E[a a'] shows that the rows are far from it."""
+        """This frame, or a better one if E[a a'] shows that it suits the rows badly."""
         mean, cov = _centred(second)
         better, _ = self.fitted(second)
         q = np.append(self.slope - better.slope, 1.0)
-        if q @ cov @ q >= MISFIT * cov[-1, -1] and (mean**2 <= DRIFT * cov.diagonal()).all():
+        if (
+            q @ cov @ q >= SMALLEST_RESIDUAL_SHARE * cov[-1, -1]
+            and (mean**2 <= LARGEST_SQUARED_MEAN * cov.diagonal()).all()
+        ):
             return self
         return better
 
-    def fitted(self, second: np.ndarray, limit: float = LIMIT) -> tuple["Frame", np.ndarray]:
-        """The frame at the mean of all rows, along their fit, and a basis of what determines it."""
+    def fitted(
+        self, second: np.ndarray, limit: float = LARGEST_SLOPE_TERM
+    ) -> tuple["Frame", np.ndarray]:
+        """The frame at the mean of all rows along their fit, and a basis of what is identified."""
         mean, cov = _centred(second)
         root = _root(cov)
         centre = self.centre + mean[:-1]
@@ -129,7 +136,7 @@ class Tally:
         return self.second[w] / self.count, once[w] / self.count, twice[w] / self.count
 
     def cancellation(self, s: Array, f: np.ndarray) -> np.ndarray:
-        """For each coordinate of the gradient the square of its terms, before they cancel: (p,).
+        """For each gradient coordinate, the squared size of its terms before cancellation: (p,).
 
         Rounding leaves its variance an error of about this times 1e-16.
         """
@@ -139,7 +146,7 @@ class Tally:
         return (np.abs(self.frame.centre) * of_t + of_ut + np.abs(s) * rms[0, 1:-1]) ** 2
 
     def optimum(self) -> np.ndarray:
-        """The least-squares estimate, of smallest norm where the rows leave it open."""
+        """The least-squares estimate, of minimum norm if it is not unique."""
         fit, basis = self.frame.fitted(self.second[square(self.frame.d)] / self.count, limit=1e300)
         if basis.shape[1] == len(basis):
             return fit.slope
@@ -147,7 +154,7 @@ class Tally:
         return Q @ (Q.T @ fit.slope)
 
     def add(self, X: np.ndarray, y: np.ndarray) -> "Tally":
-        """With more rows, in a frame that suits them all."""
+        """The tally with more rows, in a frame that suits all rows."""
         A = self.frame.rows(X, y)
         count = self.count + len(y)
         moved = self.moved(self.frame.settled((self.second[square(A.shape[1])] + A.T @ A) / count))
@@ -157,7 +164,7 @@ class Tally:
         return Tally(moved.frame, sums, count)
 
     def merge(self, other: "Tally") -> "Tally":
-        """Both in this frame, or in a better one if it suits them badly."""
+        """The sum of both tallies, in this frame or a better one."""
         count = self.count + other.count
         total = self.second + other.frame.change(other.second, 2, self.frame)
         frame = self.frame.settled(total[square(self.frame.d)] / count)
@@ -170,7 +177,7 @@ class Tally:
 
 
 def _root(S: np.ndarray) -> np.ndarray:
-    """Rows R with R'R = S; eigenvalues of its correlations that are rounding errors become 0."""
+    """R with R'R = S; eigenvalues of the correlations at rounding level are set to 0."""
     sd = S.diagonal().clip(0.0) ** 0.5
     scale = np.where(sd > 0, sd, 1.0)
     values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
@@ -181,7 +188,7 @@ def _root(S: np.ndarray) -> np.ndarray:
 def _least_squares(
     A: np.ndarray, b: np.ndarray, centre: np.ndarray, gap: Array, limit: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """z that minimises |A z - b|^2 + (centre'z - gap)^2, and a basis (p, k) of what determines it.
+    """z that minimises |A z - b|^2 + (centre'z - gap)^2, and a basis (p, k) of what is identified.
 
     A holds centred rows; its columns are scaled, so that units do not matter. Directions in which
     z^2 would exceed `limit` times b'b + gap^2 are left out. Of those in which A has no spread, the
@@ -213,11 +220,11 @@ def _centred(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
-    """The mean; of a constant column that constant, exactly."""
+    """The mean, which is exact for a constant column."""
     return rows[0] + (rows - rows[0]).mean(0)
 
 
 def _rounded_once(a: np.ndarray, b: np.ndarray, c: Array) -> float:
-    """a'b - c, which is small where its terms are large."""
+    """a'b - c rounded once, for a small difference of large terms."""
     exact = sum(map(operator.mul, map(Fraction, a.tolist()), map(Fraction, b.tolist())))
     return float(exact - Fraction(float(c)))

@@ -19,14 +19,14 @@ from masgrad.data.arrays import as_regression, blocks
 from masgrad.errors import InputError, InputTypeError, PrecisionWarning
 from masgrad.types import Array
 
-BUFFER = 1024
-"""Rows that wait until they are summed together: enough to choose a frame by."""
-SLICE = 2**20
-"""Numbers in the pair products of the rows that are summed at a time."""
-LOST = 1e-8
-"""Relative error of Sigma from which on there is a warning."""
-LARGEST = 1e70
-"""Numbers up to here have fourth powers that can be summed."""
+BUFFER_ROWS = 1024
+"""Rows buffered before they are summed: enough to choose a frame."""
+SLICE_NUMBERS = 2**20
+"""Size of the pair products of the rows summed at a time, in numbers."""
+LARGEST_LOSS_OF_DIGITS = 1e-8
+"""Largest relative error of Sigma without a warning."""
+LARGEST_NUMBER = 1e70
+"""Largest number whose fourth power can be summed without overflow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,22 +89,22 @@ class LeastSquaresMoments:
         return self._waiting + (self._tally.count if self._tally else 0)
 
     def update(self, X: Array, y: Array) -> "LeastSquaresMoments":
-        """With the rows of X (m, dim) and y (m,): few, many or none."""
+        """The moments with the rows of X (m, dim) and y (m,) added; m may be 0."""
         X, y = self._checked(X, y)
         if not len(y):
             return self
-        enough = BUFFER - self._waiting
+        enough = BUFFER_ROWS - self._waiting
         if len(y) < enough:
             pending = (*self._pending, (X.copy(), y.copy()))
             return replace(self, _pending=pending, _waiting=self._waiting + len(y))
-        whole = len(y) - (len(y) - enough) % BUFFER
+        whole = len(y) - (len(y) - enough) % BUFFER_ROWS
         tally = _summed(self._tally, self._joined((X[:enough], y[:enough])))
         tally = _summed(tally, (X[enough:whole], y[enough:whole]))
         rest = X[whole:].copy(), y[whole:].copy()
         return replace(self, _tally=tally, _pending=(rest,), _waiting=len(y) - whole)
 
     def merge(self, other: "LeastSquaresMoments") -> "LeastSquaresMoments":
-        """With the rows of another one: shards may be read apart and merged in any order."""
+        """The moments of both sets of rows; shards can be merged in any order."""
         if not isinstance(other, LeastSquaresMoments):
             raise InputTypeError(
                 f"a LeastSquaresMoments merges with another one, got {type(other).__name__}; "
@@ -136,7 +136,7 @@ class LeastSquaresMoments:
         return outward(tally.frame.centre, tally.second[square(self.dim + 1)] / tally.count)
 
     def moments(self, theta: Array) -> Moments:
-        """b, Sigma and H at theta as the record that `masgrad.moments` gives."""
+        """b, Sigma and H at theta, as the record that `masgrad.moments` returns."""
         theta, tally = self._theta(theta), self._total
         with np.errstate(over="ignore", invalid="ignore"):
             s, f = tally.frame.residual(theta)
@@ -146,7 +146,7 @@ class LeastSquaresMoments:
         return Moments(tally.count, _finite("mean", b), scatter, self.hessian, theta)
 
     def optimum(self) -> np.ndarray:
-        """The least-squares estimate, (p,): of smallest norm where the rows leave it open."""
+        """The least-squares estimate, (p,), of minimum norm if it is not unique."""
         return self._total.optimum()
 
     def population(self) -> Population:
@@ -159,7 +159,7 @@ class LeastSquaresMoments:
 
     @functools.cached_property
     def _total(self) -> Tally:
-        """The sums over all rows, those that wait included."""
+        """The sums over all rows, buffered ones included."""
         total = _summed(self._tally, self._joined())
         if total is None:
             raise InputError("no rows yet; give at least one to update")
@@ -176,13 +176,13 @@ class LeastSquaresMoments:
         if X.shape[1:] != (self.dim,):
             raise InputError(f"X has shape {X.shape}; rows of {self.dim} columns are needed")
         largest = max(X.max(), -X.min(), y.max(), -y.min())
-        if largest > LARGEST:
+        if largest > LARGEST_NUMBER:
             raise InputError(
                 f"the rows reach {largest:.1e}, and their fourth powers cannot be summed; rescale "
-                f"the data to numbers below {LARGEST:.0e}"
+                f"the data to numbers below {LARGEST_NUMBER:.0e}"
             )
         for j, size_j in enumerate(np.abs(np.column_stack([X, y])).max(0)):
-            if 0 < size_j < 1 / LARGEST:
+            if 0 < size_j < 1 / LARGEST_NUMBER:
                 name = "y" if j == self.dim else f"column {j} of X"
                 raise InputError(
                     f"{name} is at most {size_j:.1e}, and its fourth powers vanish; rescale it"
@@ -202,20 +202,20 @@ class LeastSquaresMoments:
 
 
 def _summed(tally: Tally | None, rows: tuple[np.ndarray, np.ndarray]) -> Tally | None:
-    """The tally with these rows, slice by slice."""
+    """Add these rows to the tally, slice by slice."""
     X, y = rows
     if not len(y):
         return tally
     tally = tally or Tally.empty(Frame.of(X, y))
-    for X_slice, y_slice in blocks((X, y), max(256, SLICE // size(tally.frame.d, 2))):
+    for X_slice, y_slice in blocks((X, y), max(256, SLICE_NUMBERS // size(tally.frame.d, 2))):
         tally = tally.add(X_slice, y_slice)
     return tally
 
 
 def _warn_of_lost_digits(terms: np.ndarray, variances: np.ndarray) -> None:
-    """Terms (p,) are the squares that cancel to leave each variance."""
+    """Warn if the squared terms (p,) cancel to a variance with few correct digits."""
     lost = np.finfo(float).eps * terms / np.maximum(variances, np.finfo(float).tiny)
-    if lost.max() > LOST:
+    if lost.max() > LARGEST_LOSS_OF_DIGITS:
         warnings.warn(
             f"cancellation leaves Sigma an error of about {lost.max():.0e} at this theta: columns "
             "are collinear, or rows far from all others; drop them, or use mg.moments on the rows",

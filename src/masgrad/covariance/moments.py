@@ -24,14 +24,14 @@ PARTS: tuple[Part, ...] = ("mean", "cov", "hessian")
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of the gradient at one theta, by part; a part that was not asked for is absent.
+    """Moments of the gradient at one theta; parts that were not requested are None.
 
     Args:
         count: number of rows.
         mean: b, (p,).
         scatter: sum of (g - b)(g - b)', (p, p), or None.
         hessian: H, the mean Hessian of the loss, (p, p), or None.
-        theta: where they were taken, (p,), or None; `merge` refuses two that differ.
+        theta: the point of evaluation, (p,), or None; `merge` refuses two that differ.
     """
 
     count: int
@@ -104,9 +104,9 @@ class Moments:
     def root(
         self, kind: RootKind = "symmetric", ridge: float = 0.0, rank: int | None = None
     ) -> Root:
-        """V with V V' = Sigma + ridge I; `floored` tells whether a singular Sigma was lifted.
+        """V with V V' = Sigma + ridge I; `floored` counts eigenvalues raised to the floor.
 
-        "low_rank" keeps the `rank` leading directions of Sigma, all of them unless told.
+        "low_rank" keeps the `rank` leading directions of Sigma, by default all of them.
 
         Example:
             >>> import numpy as np, masgrad as mg
@@ -127,7 +127,7 @@ class Moments:
 
 
 def _both(a, b, combine):
-    """Combine a part that both sides have; a part that one side lacks is lost."""
+    """Combine a part that both sides have; None if either lacks it."""
     return None if a is None or b is None else combine(a, b)
 
 
@@ -166,7 +166,7 @@ def moments(
 def row_moments(
     model: Model, theta: np.ndarray, rows: Rows, parts: Sequence[Part] = PARTS
 ) -> Moments:
-    """`moments` on rows that were checked already."""
+    """`moments` of checked rows."""
     pieces = (_block_moments(model, theta, block, parts) for block in blocks(rows))
     total = functools.reduce(Moments.merge, pieces)
     for name, value in (("mean", total.mean), ("cov", total.scatter), ("hessian", total.hessian)):

@@ -18,7 +18,7 @@ from masgrad.types import Array, namespace
 
 
 class Population(eqx.Module):
-    """theta -> (b, Sigma) over the rows that were read, in JAX or NumPy.
+    """The function theta -> (b, Sigma) over the rows read, in JAX or NumPy.
 
     Args:
         frame: the coordinates of the sums.

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from masgrad.covariance.root import FLOOR, Root, SymmetricRoot, times
+from masgrad.covariance.root import EIGENVALUE_FLOOR, Root, SymmetricRoot, times
 from masgrad.types import Array, loop, namespace
 
 MOST_STEPS = 40
-CLOSE = 1e-7
-"""|M - I| at which one more step, with its square as error, reaches rounding."""
-UNROLLED = 12
-"""Larger products are not written out: they would compile for minutes."""
-NEAR_FLOOR = 0.1 / FLOOR
+NEWTON_GAP = 1e-7
+"""Largest |M - I| from which one more quadratic step reaches rounding error."""
+UNROLLED_DIM = 12
+"""Largest dimension of unrolled products; larger ones would compile for minutes."""
+NEAR_FLOOR = 0.1 / EIGENVALUE_FLOOR
 """|Z|^2 is at least the inverse of M's smallest eigenvalue: past this the floor is near."""
 
 
 def _scalings(least: float) -> np.ndarray:
-    """r for eigenvalues of M^1/2 in [least, 1]: smaller ones grow all the faster."""
+    """Scalings r for eigenvalues of M^1/2 in [least, 1]; smaller ones grow even faster."""
     out = []
     for _ in range(MOST_STEPS):
         r = np.sqrt(3.0 / (1.0 + least + least**2))
@@ -41,7 +41,7 @@ SCALINGS = _scalings(1e-2)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False, repr=False)
 class ProductRoot(Root):
-    """V = Sigma Z with Z = Sigma^-1/2 from products; Sigma is lifted where it met the floor."""
+    """V = Sigma Z with Z = Sigma^-1/2 from matrix products; a singular Sigma meets the floor."""
 
     cov: Array
     inverse: Array
@@ -95,29 +95,29 @@ def _inverse_root(cov: Array, eye: Array) -> tuple[Array, Array]:
 
     def unfinished(carry):
         _, _, k, gap = carry
-        return (k < MOST_STEPS) & (gap > CLOSE)
+        return (k < MOST_STEPS) & (gap > NEWTON_GAP)
 
     start = (cov / scale, xp.broadcast_to(eye, cov.shape), 0, xp.asarray(xp.inf))
     with np.errstate(over="ignore", invalid="ignore"):  # negative eigenvalues run away
         M, Z, _, last = loop(unfinished, step, start)
         Z = product(1.5 * eye - 0.5 * M, Z)
     near = (xp.where(lost, 0.0, (Z * Z).sum((0, 1))) < NEAR_FLOOR).all()
-    return Z / xp.sqrt(scale), (last <= CLOSE) & near
+    return Z / xp.sqrt(scale), (last <= NEWTON_GAP) & near
 
 
 def _keep(M: Array) -> Array:
-    """Hold M in memory: fused into its uses, XLA would compute it again for each."""
+    """Force XLA to store M instead of recomputing it for each use."""
     return M if namespace(M) is np else jax.lax.optimization_barrier(M)
 
 
 def product(A: Array, B: Array) -> Array:
-    """A B for one matrix or, row by row, for one a chain.
+    """A B for one matrix or, row by row, for one per chain.
 
     Of the ways to write it for small matrices, sums of rows (p, K) compile quickly and run fastest:
     XLA vectorises them over chains, where a batched product would take the matrices one by one.
     """
     if A.ndim == 2:
         return A @ B
-    if len(A) > UNROLLED:
+    if len(A) > UNROLLED_DIM:
         return namespace(A).einsum("ijk,jlk->ilk", A, B)
     return namespace(A).stack([sum(a * b for a, b in zip(row, B, strict=True)) for row in A])

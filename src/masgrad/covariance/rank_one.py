@@ -29,10 +29,10 @@ from masgrad.errors import InputError
 from masgrad.precision import float64
 from masgrad.types import Array, namespace
 
-CHUNK = 4096
-PROBES = 8
-DRIFT = 1e-11
-"""Relative error of H'H past which rounding has shown, and H is computed afresh."""
+CHUNK_ROWS = 4096
+PROBE_VECTORS = 8
+LARGEST_DRIFT = 1e-11
+"""Largest relative error of H'H before H is recomputed."""
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +45,7 @@ class RankOneRoot(Root):
 
     @classmethod
     def of_factor(cls, F: Array, ridge: Array | float) -> "RankOneRoot":
-        """From F (n, p) or (n, p, K) with Sigma = F'F, in the order of its rows; ridge > 0."""
+        """The root of Sigma = F'F from F (n, p) or (n, p, K), in row order; ridge > 0."""
         xp = namespace(F)
         if xp is np:
             H = rank_one_inverse_root(F, initial=float(ridge))
@@ -104,7 +104,7 @@ def rank_one_inverse_root(
 
 
 def as_vectors(vectors: Array, name: str = "vectors") -> np.ndarray:
-    """Finite real numbers (n, p)."""
+    """Vectors as an array (n, p) of finite real numbers."""
     V = as_rows(vectors, (name,))
     if not isinstance(V, np.ndarray) or V.ndim != 2 or V.shape[1] == 0:
         raise InputError(f"{name} have shape {np.shape(V)}; (n, p), one vector a row, is needed")
@@ -112,7 +112,7 @@ def as_vectors(vectors: Array, name: str = "vectors") -> np.ndarray:
 
 
 def absorb(H: Array, v: Array) -> Array:
-    """One step of the recursion, for one matrix or, with the chain axis last, one a chain."""
+    """One step of the recursion, for one matrix or one per chain, chain axis last."""
     u = times(H, v)
     s = namespace(u).sqrt(1.0 + (u * u).sum(0))
     return H - u[:, None] * (transposed_times(H, u) / (s * (1.0 + s)))[None]
@@ -124,8 +124,8 @@ def _absorb_all(H: Array, vectors: Array, count: Array) -> Array:
 
 
 def _one_by_one(H: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    for start in range(0, len(vectors), CHUNK):
-        chunk = vectors[start : start + CHUNK]
+    for start in range(0, len(vectors), CHUNK_ROWS):
+        chunk = vectors[start : start + CHUNK_ROWS]
         length = max(64, 1 << (len(chunk) - 1).bit_length())
         H = _absorb_all(H, pad(chunk, length), np.asarray(len(chunk)))
     return np.array(H)
@@ -144,30 +144,30 @@ def _absorb_block(H: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _absorb_few(H: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """k < p vectors in O(p^2 k)."""
+    """Absorb k < p vectors in O(p^2 k)."""
     U, eye = H @ B.T, np.eye(len(B))
     L = np.linalg.cholesky(eye + U.T @ U)
     return H - U @ np.linalg.solve((eye + L).T, np.linalg.solve(L, U.T @ H))
 
 
 def _absorb_many(H: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """k >= p vectors in O(p^2 k + p^3)."""
+    """Absorb k >= p vectors in O(p^2 k + p^3)."""
     L = np.linalg.cholesky(np.eye(len(H)) + H @ (B.T @ B) @ H.T)
     return np.linalg.solve(L, H)
 
 
 def drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> float:
-    """|P S P - P| / |P| for P = H'H, estimated with a few probes in O(np + p^2)."""
-    Z = np.random.default_rng(0).normal(size=(len(H), PROBES))
+    """|P S P - P| / |P| for P = H'H, estimated with random probes in O(np + p^2)."""
+    Z = np.random.default_rng(0).normal(size=(len(H), PROBE_VECTORS))
     X = H.T @ (H @ Z)
     again = H.T @ (H @ (initial * X + vectors.T @ (vectors @ X)))
     return float(np.linalg.norm(again - X) / np.linalg.norm(X))
 
 
 def _without_drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
-    """H, or the same afresh where rounding has shown and that is better."""
+    """H, recomputed if rounding errors have accumulated and that reduces them."""
     first = drift(H, vectors, initial)
-    if first <= DRIFT:
+    if first <= LARGEST_DRIFT:
         return H
     fresh = _afresh(H, vectors, initial)
     second = drift(fresh, vectors, initial)
@@ -180,14 +180,14 @@ def _without_drift(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.nda
 
 
 def _afresh(H: np.ndarray, vectors: np.ndarray, initial: float) -> np.ndarray:
-    """H with its rotation kept and its size from a QR factor of all vectors.
+    """H recomputed from a QR factor of all vectors, with its rotation kept.
 
     Large rows come first: the other way round QR loses the digits of the small ones.
     """
     p = vectors.shape[1]
     rows = np.concatenate([vectors, np.sqrt(initial) * np.eye(p)])
     rows = rows[np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")]
-    R, size = np.empty((0, p)), max(CHUNK, p)
+    R, size = np.empty((0, p)), max(CHUNK_ROWS, p)
     for start in range(0, len(rows), size):
         R = np.asarray(np.linalg.qr(np.concatenate([R, rows[start : start + size]]), mode="r"))
     inverse = np.linalg.inv(R).T

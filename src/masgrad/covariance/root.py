@@ -7,8 +7,8 @@ the symmetric root of F'F + ridge I, held in the numbers of F. `rank_one.py` has
 rotated root, `products.py` the symmetric one without eigenvalues, `choose.py` the choice by name.
 Every root works on NumPy arrays of one matrix and on JAX arrays with the chain axis last.
 
-A singular Sigma has no inverse root. Eigenvalues below FLOOR times the largest are lifted to it;
-`floored` counts the lifted directions, so that a floor is never silent.
+A singular Sigma has no inverse root. Eigenvalues below EIGENVALUE_FLOOR times the largest are
+lifted to it; `floored` counts the lifted directions, so that a floor is never silent.
 """
 
 import abc
@@ -21,9 +21,9 @@ from masgrad.covariance.eigen import spectrum
 from masgrad.errors import InputError
 from masgrad.types import Array, namespace
 
-FLOOR = 1e-12
-NEGATIVE = 1e-8
-"""A negative eigenvalue up to this share of the largest is rounding."""
+EIGENVALUE_FLOOR = 1e-12
+NEGATIVE_ROUNDING = 1e-8
+"""Largest negative eigenvalue, relative to the largest, that counts as rounding error."""
 
 
 class Root(abc.ABC):
@@ -72,7 +72,7 @@ class SymmetricRoot(Root):
     def of_spectrum(
         cls, values: Array, vectors: Array, ridge: Array | float = 0.0
     ) -> "SymmetricRoot":
-        """From Sigma's eigenvalues and vectors: roots that differ in their ridge share them."""
+        """The root from Sigma's eigenvalues and vectors, which roots with other ridges share."""
         values, floored = _lift(values, ridge)
         return cls(values, vectors, floored)
 
@@ -116,7 +116,7 @@ class DiagonalRoot(Root):
 
     @classmethod
     def of_variances(cls, variances: Array, ridge: Array | float = 0.0) -> "DiagonalRoot":
-        """From the diagonal of Sigma alone, (p, ...): no p x p matrix is formed."""
+        """The root from the diagonal of Sigma, (p, ...), without a p x p matrix."""
         values, floored = _lift(variances, ridge)
         return cls(values, floored)
 
@@ -134,7 +134,7 @@ class DiagonalRoot(Root):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False, repr=False)
 class MatrixRoot(Root):
-    """V and its inverse as arrays, for a V that many steps share."""
+    """V and its inverse as arrays, for a V shared by many steps."""
 
     V: Array
     inverse: Array
@@ -142,7 +142,7 @@ class MatrixRoot(Root):
 
     @classmethod
     def of(cls, root: "Root") -> "MatrixRoot":
-        """From the symmetric root, by whichever algorithm."""
+        """The matrices of a symmetric root."""
         inverse = root.inverse() if isinstance(root, SymmetricRoot) else root.inverse  # type: ignore
         return cls(root.matrix(), inverse, root.floored)
 
@@ -166,7 +166,7 @@ class LowRankRoot(Root):
         (F'F + ridge I)^a = ridge^a I + F' W diag(((v + ridge)^a - ridge^a) / v) W' F
 
     Outside the span of F only the ridge acts, so it must be positive: there it *is* V^2. A ridge
-    below FLOOR times the largest eigenvalue is lifted to it.
+    below EIGENVALUE_FLOOR times the largest eigenvalue is lifted to it.
     """
 
     factor: Array
@@ -177,7 +177,7 @@ class LowRankRoot(Root):
 
     @classmethod
     def of(cls, cov: np.ndarray, ridge: float, rank: int) -> "LowRankRoot":
-        """From the `rank` leading eigenvalues of one covariance matrix."""
+        """The root from the `rank` leading eigenvalues of one covariance matrix."""
         p = len(cov)
         if not 1 <= rank <= p:
             raise InputError(f"rank={rank}; a root of a {p} x {p} covariance has rank 1 to {p}")
@@ -194,12 +194,12 @@ class LowRankRoot(Root):
 
     @classmethod
     def of_factor(cls, F: Array, ridge: Array | float) -> "LowRankRoot":
-        """From F (n, p) or (n, p, K) with Sigma = F'F."""
+        """The root of Sigma = F'F from F (n, p) or (n, p, K)."""
         xp = namespace(F)
         gram = F @ F.T if F.ndim == 2 else xp.einsum("ri...,si...->rs...", F, F)
         values, W = spectrum(gram)
         values = xp.maximum(values, 0.0)
-        floor = FLOOR * (values.max(0) + ridge)
+        floor = EIGENVALUE_FLOOR * (values.max(0) + ridge)
         outside = xp.where(ridge < floor, F.shape[1] - len(F), 0)
         floored = outside + (values + ridge < floor).sum(0)
         return cls(F, values, W, xp.maximum(ridge, floor), floored)
@@ -229,7 +229,7 @@ class LowRankRoot(Root):
 
 
 def _lift(values: Array, ridge: Array | float = 0.0) -> tuple[Array, Array]:
-    """Eigenvalues no smaller than FLOOR times the largest, and how many were lifted.
+    """Raise eigenvalues to EIGENVALUE_FLOOR times the largest, and count those raised.
 
     Where all are zero the floor is the smallest normal number: V^-1 0 is then 0, not NaN. On the
     host a matrix with negative eigenvalues is refused; inside a chain it meets the floor.
@@ -238,13 +238,13 @@ def _lift(values: Array, ridge: Array | float = 0.0) -> tuple[Array, Array]:
     if xp is np:
         check_sign(values)
     values = values + ridge
-    floor = xp.maximum(FLOOR * values.max(0), np.finfo(float).tiny)
+    floor = xp.maximum(EIGENVALUE_FLOOR * values.max(0), np.finfo(float).tiny)
     return xp.maximum(values, floor), (values < floor).sum(0)
 
 
 def check_sign(values: np.ndarray) -> None:
-    """Eigenvalues of a covariance, none negative beyond rounding."""
-    if values.min() < -NEGATIVE * np.abs(values).max():
+    """Check that no eigenvalue of a covariance is negative beyond rounding."""
+    if values.min() < -NEGATIVE_ROUNDING * np.abs(values).max():
         raise InputError(
             f"the covariance is not positive semidefinite: it has the eigenvalue {values.min():.3g}"
         )

@@ -26,7 +26,7 @@ from masgrad.types import Array
 
 @dataclass(frozen=True)
 class SelfNormalised:
-    """Both sides of the identity, and what they are made of.
+    """Both sides of the identity, and their ingredients.
 
     Args:
         process: M_n, (p,).

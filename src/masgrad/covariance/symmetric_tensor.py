@@ -15,7 +15,7 @@ import numpy as np
 
 Pairs: TypeAlias = tuple[np.ndarray, np.ndarray]
 
-GROUP = 4
+GROUPED_INDICES = 4
 """Indices k that share a product in `fourth_power_sum`: with one, each entry is computed once, in
 products too thin to be fast. Against the Gram matrix of all pairs, which computes each entry three
 times, rows a second on one core are 0.6 times as many at 5 columns, equal at 20, 1.4 times at 40
@@ -28,7 +28,7 @@ def size(d: Any, order: int) -> Any:
 
 
 def position(*indices: Any) -> np.ndarray:
-    """Where the entry with these indices, given in any order, is stored."""
+    """The position of the entry with these indices, given in any order."""
     ordered = np.sort(np.stack(np.broadcast_arrays(*indices)), 0)
     return sum((size(i, n) for n, i in enumerate(ordered, 1)), np.asarray(0))
 
@@ -51,8 +51,8 @@ def fourth_power_sum(A: np.ndarray) -> np.ndarray:
     low, high = pairs(d)
     products = a[low] * a[high]
     out = np.empty(size(d, 4))
-    for start in range(0, d, GROUP):
-        group = range(start, min(start + GROUP, d))
+    for start in range(0, d, GROUPED_INDICES):
+        group = range(start, min(start + GROUPED_INDICES, d))
         others = np.concatenate([a[k] * a[k:] for k in group])
         sums = iter(others @ products[: size(group.stop, 2)].T)
         for k in group:
@@ -63,7 +63,7 @@ def fourth_power_sum(A: np.ndarray) -> np.ndarray:
 
 
 def contract(packed: np.ndarray, d: int, order: int, q: np.ndarray) -> np.ndarray:
-    """The packed tensor sum_h q_h M[..., h], of one order less; coordinates that q lacks are 0."""
+    """The packed tensor sum_h q_h M[..., h], one order lower; missing coordinates of q are 0."""
     if order == 2:
         return packed[square(d)[:, : len(q)]] @ q
     if order == 3:

@@ -24,7 +24,7 @@ BLOCK = 4096
 def as_rows(data: Any, names: tuple[str, ...] = (), finite: bool = True) -> Rows:
     """Data as a pytree of finite NumPy arrays of one length; floats become float64.
 
-    With `finite=False` values are not looked at and floats keep their width: nothing is copied.
+    With `finite=False` values are not checked and floats keep their precision: nothing is copied.
     """
     if hasattr(data, "sample") and hasattr(data, "reference"):
         raise InputError("rows are needed here, and data is a Simulator; draw some: data.sample")
@@ -48,7 +48,7 @@ def as_rows(data: Any, names: tuple[str, ...] = (), finite: bool = True) -> Rows
 
 
 def as_regression(data: Any, finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Data as a pair (X, y) with one response a row, float64 unless `finite=False`."""
+    """Data as a pair (X, y) with one response per row, in float64 if `finite`."""
     if hasattr(data, "optimum"):
         raise InputTypeError(
             "rows (X, y) are needed, and LeastSquaresMoments keep none; ask them: .moments(theta)"
@@ -69,7 +69,7 @@ def as_regression(data: Any, finite: bool = True) -> tuple[np.ndarray, np.ndarra
 
 
 def one_column(y: Any) -> Any:
-    """The only column of a table; what is no table, as it is."""
+    """The column of a one-column table as an array; other objects are returned unchanged."""
     if not hasattr(y, "columns") or len(getattr(y, "shape", ())) != 2:
         return y
     if y.shape[1] != 1:
@@ -80,7 +80,7 @@ def one_column(y: Any) -> Any:
 
 
 def not_a_matrix(X: Any) -> InputError:
-    """The error for an X that has no rows x, or whose rows are no vectors."""
+    """The error for an X that is not a matrix."""
     if X.ndim == 1:
         hint = "X[:, None]?"
     else:
@@ -138,7 +138,7 @@ def count_rows(rows: Rows) -> int:
 
 
 def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
-    """A function of every array of the rows; a pair, the commonest, without JAX's overhead."""
+    """Apply a function to every array of the rows; tuples of arrays avoid JAX's overhead."""
     if isinstance(rows, tuple) and all(isinstance(a, np.ndarray | None) for a in rows):
         parts = (None if a is None else function(a) for a in rows)
         return getattr(rows, "_make", tuple)(parts)
@@ -146,21 +146,21 @@ def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
 
 
 def empty_columns(n: int, p: int) -> np.ndarray:
-    """An empty (n, p) block, each of its columns contiguous.
+    """An uninitialised (n, p) block with contiguous columns.
 
-    They are not a power of 2 apart, where they would share a few lines of the cache.
+    Their distance is not a power of 2, which would map them to the same few cache lines.
     """
     return np.empty((p, n + 8))[:, :n].T
 
 
 def blocks(rows: Rows, size: int = BLOCK) -> Iterator[Rows]:
-    """The rows in order, `size` at a time, as views."""
+    """Views of `size` consecutive rows at a time, in order."""
     for start in range(0, count_rows(rows), size):
         yield pick(lambda a, s=start: a[s : s + size], rows)
 
 
 def pad(rows: Rows, length: int) -> Rows:
-    """Rows repeated from the first one up to `length`."""
+    """The rows, padded to `length` with copies of the first row."""
 
     def stretch(a: np.ndarray) -> np.ndarray:
         out = np.empty((length, *a.shape[1:]), a.dtype)
@@ -238,7 +238,7 @@ class Table(eqx.Module):
     def block(
         self, index: Array | int, size: int, features: Rows, axis: int = 0
     ) -> tuple[Rows, Array]:
-        """One block of `features` (what a model prepared from the rows), and its weights."""
+        """One block of `features`, which a model prepared from the rows, and its weights."""
         start = index * size
         take = lambda a: jax.lax.dynamic_slice_in_dim(a, start, size, axis)  # noqa: E731
         weight = (start + jnp.arange(size) < self.count).astype(float)

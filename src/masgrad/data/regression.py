@@ -18,7 +18,7 @@ from masgrad.types import Rows
 ROLES: tuple[str, ...] = ("weights", "offset", "exposure")
 
 Place = Callable[[int], str]
-"""How to name a row."""
+"""Maps a row's number to its name in messages."""
 
 
 class Regression(NamedTuple):
@@ -31,12 +31,12 @@ class Regression(NamedTuple):
 
 
 def weight_of(rows: Rows) -> np.ndarray | None:
-    """Frequencies of the rows, where they carry some."""
+    """The frequency weights of the rows, or None."""
     return rows.weight if isinstance(rows, Regression) else None
 
 
 def offset_of(rows: Rows) -> np.ndarray | None:
-    """The known part of the rows' linear predictors, where there is one."""
+    """The offsets of the rows' linear predictors, or None."""
     return rows.offset if isinstance(rows, Regression) else None
 
 
@@ -58,7 +58,7 @@ def total_weight(rows: Rows) -> float:
 
 
 def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray:
-    """One number a row, for weights, offset or exposure; a Series must have the data's index."""
+    """Weights, offset or exposure as one number per row; a Series must have the data's index."""
     if isinstance(given, str):
         raise InputTypeError(
             f"{role}={given!r} names a column, and the data have no names; give an array, or a "
@@ -78,7 +78,7 @@ def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray
 
 
 class Weighed(NamedTuple):
-    """What rows carry, and which of them are kept where some have weight 0: None if all are."""
+    """The rows' weights and offsets, and the index of rows with positive weight, None if all."""
 
     kept: np.ndarray | None
     weight: np.ndarray | None
@@ -90,12 +90,12 @@ def weigh(
     place: Place = lambda row: f"row {row}",
     labels: tuple[str, ...] = ROLES,
 ) -> Weighed:
-    """Frequencies and offset + log(exposure) of the rows that have a weight, checked.
+    """Check and combine weights and offset + log(exposure), dropping rows of weight 0.
 
     Args:
         carried: weights, offset, exposure.
-        place: how to name a row.
-        labels: how to name the three.
+        place: the name of a row in messages.
+        labels: the names of the three in messages.
     """
     weight, offset, exposure = carried
     kept = None
@@ -115,7 +115,7 @@ def weigh(
 
 
 def only(a: Any, kept: np.ndarray | None) -> Any:
-    """The rows that are kept."""
+    """The kept rows of an array; all of them if `kept` is None."""
     return a if a is None or kept is None else a[kept]
 
 
@@ -128,5 +128,5 @@ def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need:
 
 
 def beside(X: Any, y: np.ndarray, weight: np.ndarray | None, offset: np.ndarray | None) -> Rows:
-    """(X, y), and what else the rows carry."""
+    """(X, y) if there are no weights or offsets, otherwise a `Regression`."""
     return (X, y) if weight is None and offset is None else Regression(X, y, weight, offset)

@@ -20,7 +20,7 @@ class Simulator(eqx.Module):
     """Independent rows from `sample(key, n)`, JAX-traceable, leaves of shape (n, ...).
 
     The population's b(theta) and Sigma(theta), which V and diffusions need, come from
-    `moments(theta) -> (b, Sigma)` where they are known, else from `reference` rows drawn once.
+    `moments(theta) -> (b, Sigma)` if known, otherwise from `reference` rows drawn once.
 
     Example:
         >>> normal = Simulator(lambda key, n: jax.random.normal(key, (n, 2)))
@@ -42,7 +42,7 @@ class Simulator(eqx.Module):
         return jax.tree.map(lambda a: a.reshape(n, chains, *a.shape[1:]), rows)
 
     def stream(self, rows: int, seed: int = 0, block: int = 1 << 16) -> Stream:
-        """So many fresh rows as a stream that `fit` reads; the same ones whenever it is read."""
+        """A stream of `rows` simulated rows for `fit`; every read gives the same rows."""
         key = np.asarray(seed, np.uint32)
         draw = jax.jit(self.sample, static_argnums=1)
 
@@ -54,7 +54,7 @@ class Simulator(eqx.Module):
         return Stream(lambda: (take(i) for i in range(-(-rows // block))))
 
     def check(self, n: int = 64) -> Rows:
-        """A few rows, once the traced sampler was seen to make `n` of them, fresh for each key."""
+        """`n` rows, after checking that the sampler can be traced and uses its key."""
         try:
             draw = jax.jit(lambda key: self.sample(key, n))
             rows, others = (jax.tree.map(np.asarray, draw(jax.random.key(i))) for i in (1, 2))
@@ -77,5 +77,5 @@ class Simulator(eqx.Module):
         return rows
 
     def reference_rows(self) -> Rows:
-        """The rows that stand for the population where `moments` is not given."""
+        """The rows that represent the population if `moments` is not given."""
         return jax.tree.map(np.asarray, self.sample(jax.random.key(0), self.reference))

@@ -20,18 +20,18 @@ from masgrad.data.regression import Regression
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-CHUNK = 1024
-"""Neighbouring rows of an array that stay together when it is read in a random order."""
+CHUNK_ROWS = 1024
+"""Consecutive rows of an array that stay together when it is read in a random order."""
 
 
 class Source(abc.ABC):
     """Blocks of rows.
 
     Attributes:
-        rereadable: whether the rows can be read a second time.
-        count: number of rows, if known before they are read.
+        rereadable: whether the rows can be read again.
+        count: number of rows, if known in advance.
         names: names of the columns of X, or ().
-        ordered: whether the order of rows is the medium's, so that a drift deserves a warning.
+        ordered: whether rows come in the order of storage, so that a drift deserves a warning.
     """
 
     rereadable: bool = True
@@ -41,26 +41,26 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
-        """All rows, once, as float64 blocks; in a random order where `rng` is given."""
+        """Yield every row once, in float64 blocks; in a random order if `rng` is given."""
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
-        """Blocks of which only the first will be read: for a sample."""
+        """Blocks for a sample: the caller reads only the first few."""
         return self.blocks()
 
     def place(self, row: int) -> str:
-        """How to name a row, counted from 0 in the order of `blocks()`."""
+        """The name of a row in messages, numbered from 0 in the order of `blocks()`."""
         return f"row {row}"
 
 
 class Arrays(Source):
-    """Rows in memory, or mapped into it: nothing is copied but the block at hand.
+    """Rows in memory or memory-mapped; only the current block is copied.
 
     Args:
         rows: a pytree of arrays.
-        names: of the columns of X.
-        block: rows of a block.
-        real: whether whole numbers become floats.
-        kept: which of the user's rows these are, where some were left out.
+        names: names of the columns of X.
+        block: rows per block.
+        real: whether integers are converted to floats.
+        kept: the row numbers in the user's data, if some rows were dropped.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class Arrays(Source):
         return prefetch(self._shuffled(rng)) if many else self._shuffled(rng)
 
     def slices(self, starts) -> Generator[Rows]:
-        """The blocks that begin at these rows."""
+        """The blocks that start at these rows."""
         return (self.at(start) for start in starts)
 
     def at(self, start: int) -> Rows:
-        """The block that begins at this row."""
+        """The block that starts at this row."""
         return self._tree(lambda a: a[start : start + self.block])
 
     @property
     def starts(self) -> range:
-        """Where blocks begin."""
+        """The first row of each block."""
         return range(0, self.count, self.block)
 
     @property
     def chunk(self) -> int:
-        """Neighbouring rows that stay together in a random order; blocks have several of them."""
-        return min(CHUNK, max(1, self.block // 4)) if self.count > self.block else 1
+        """Consecutive rows kept together in a random order; a block has several such chunks."""
+        return min(CHUNK_ROWS, max(1, self.block // 4)) if self.count > self.block else 1
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         chunk = self.chunk
@@ -118,14 +118,14 @@ class Arrays(Source):
         return pick(lambda a: as_float(part(a), self.real), self.rows)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """`size` rows from all over the array in a random order, or all of them in their own."""
+        """`size` rows drawn at random without replacement; all rows in order if there are fewer."""
         if size >= self.count:
             return self._tree(lambda a: a[:])
         return self.take(rng.choice(self.count, size, replace=False))
 
 
 class Stream(Source):
-    """Blocks from a function that starts a new iterator at every call: they can be read again.
+    """Blocks from a function that returns a new iterator at every call, so that they can be reread.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -177,29 +177,29 @@ class Stream(Source):
 
 
 def is_empty(block: Any) -> bool:
-    """Whether a block holds arrays, none of which has a row."""
+    """Whether all arrays of a block have zero rows."""
     parts = list(block) if isinstance(block, tuple | list) else [block]
     leaves = jax.tree.leaves(parts, is_leaf=lambda x: x is not parts and isinstance(x, list))
     return bool(leaves) and not any(_height(leaf) for leaf in leaves)
 
 
 def _height(leaf: Any) -> int:
-    """Rows of an array, a list, or anything else that has a shape; 1 of a number."""
+    """The number of rows of an array or a list; 1 for a scalar."""
     return len(leaf) if isinstance(leaf, list) else (*np.shape(leaf), 1)[0]
 
 
 def _length(block: Any, rows: Rows) -> int:
-    """Rows of a block as it was given, with those of weight 0."""
+    """The number of rows of a block as given, including rows of weight 0."""
     return len(block[1]) if isinstance(rows, Regression) else count_rows(rows)
 
 
 def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
-    """float64; unless real, whole numbers, which may be indices, stay what they are."""
+    """Convert to float64; integers, which may be indices, only if `real`."""
     return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
 
 
 def up_to(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
-    """The next blocks, until they hold so many rows."""
+    """The next blocks, until they hold at least `rows` rows."""
     while rows > 0:
         block = next(blocks, None)
         if block is None:
@@ -209,7 +209,7 @@ def up_to(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
 
 
 def prefetch(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
-    """The same blocks, read by another thread while the caller computes."""
+    """Read the blocks ahead in another thread while the caller computes."""
     waiting: queue.Queue = queue.Queue(depth)
     stopped = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Sparse matrices as rows: a block at a time is made dense, never the whole."""
+"""Sparse matrices as rows: blocks are converted to dense one at a time."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from masgrad.errors import InputTypeError
 
 
 class SparseRows:
-    """A sparse matrix that gives dense rows when it is sliced, as an array would.
+    """A sparse matrix whose slices are dense arrays of rows.
 
     Example:
         >>> rows = SparseRows(sparse.eye_array(3, format="csr"))
@@ -33,11 +33,11 @@ class SparseRows:
         return self.matrix[rows].toarray().astype(np.float64, copy=False)
 
     def only(self, kept: np.ndarray) -> "SparseRows":
-        """These rows, still sparse."""
+        """A subset of the rows, still sparse."""
         return SparseRows(self.matrix[kept])
 
     def take(self, index: np.ndarray, axis: int = 0, **_: Any) -> np.ndarray:
-        """What np.take asks for."""
+        """The method that np.take calls."""
         return self[index]
 
 

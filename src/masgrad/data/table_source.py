@@ -33,26 +33,26 @@ from masgrad.data.tables.scans import Scan
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
-MEMORY = 512 * 2**20
-"""Bytes that reading may take, unless told otherwise."""
+MEMORY_BYTES = 512 * 2**20
+"""Default limit on the memory used for reading, in bytes."""
 
-HELD = 1024
-"""Blocks that a shuffle buffer holds at most."""
+MOST_SHUFFLED_BLOCKS = 1024
+"""Largest number of blocks in a shuffle buffer."""
 
 
 def open_table(
     data: Any,
     columns: Sequence[str],
-    memory: int = MEMORY,
+    memory: int = MEMORY_BYTES,
     extra: Mapping[str, np.ndarray] | None = None,
 ) -> Medium:
-    """The medium of a table, its columns checked.
+    """Open a table and check that it has the columns.
 
     Args:
         data: files, a dataset, a table in memory, or an iterator or `Stream` of such tables.
-        columns: the columns that are needed.
-        memory: bytes that reading may take.
-        extra: further columns of a table in memory.
+        columns: the columns to read.
+        memory: limit on the memory used for reading, in bytes.
+        extra: additional columns of a table in memory, as arrays.
     """
     if is_paths(data):
         paths = expand(data)
@@ -67,7 +67,7 @@ def open_table(
 
 
 def names_of(data: Any) -> list[str]:
-    """Names that a "." in a formula stands for."""
+    """The column names that "." in a formula stands for."""
     if is_paths(data):
         return column_names(expand(data)[0])
     if isinstance(data, dataset.Dataset):
@@ -90,7 +90,9 @@ class TableSource(Source):
                [1., 1.]])
     """
 
-    def __init__(self, medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK):
+    def __init__(
+        self, medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+    ):
         self.medium, self.terms, self.names = medium, terms, terms.names
         self.memory, self.block = memory, block
         self.rereadable, self.ordered = medium.rereadable, medium.ordered
@@ -104,7 +106,7 @@ class TableSource(Source):
         return shuffle(blocks, self._held(), rng)
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
-        """From row groups in a random order, without filling a shuffle buffer."""
+        """Blocks from row groups in a random order, without a shuffle buffer."""
         return self._blocks(rng)
 
     def _blocks(self, rng: np.random.Generator | None) -> Generator[Rows]:
@@ -126,12 +128,12 @@ class TableSource(Source):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns that are read as numbers; of an intercept alone any, which tells the rows."""
+        """The numeric columns to read; for an intercept alone any column, to count the rows."""
         numbers = self.terms.numbers
         return numbers if numbers or self.lookups else tuple(self.medium.types)[:1]
 
     def _weighed(self) -> bool:
-        """Whether some rows may be left out; those in memory are looked at once, here."""
+        """Whether rows may be dropped for weight 0; weights in memory are checked here, once."""
         roles = (self.terms.weight, self.terms.offset, self.terms.exposure)
         if not isinstance(self.medium, Memory):
             return self.terms.weight is not None
@@ -139,12 +141,12 @@ class TableSource(Source):
         return weigh(carried, self.medium.place, tuple(map(label, roles))).kept is not None
 
     def _held(self) -> int:
-        """Blocks of a shuffle buffer that takes an eighth of the memory."""
+        """The size in blocks of a shuffle buffer that uses an eighth of the memory."""
         size = 8 * self.block * (len(self.names) + 1)
-        return min(max(self.memory // 8 // size, 1), HELD)
+        return min(max(self.memory // 8 // size, 1), MOST_SHUFFLED_BLOCKS)
 
     def place(self, row: int) -> str:
-        """Rows of weight 0, which blocks leave out, are counted again."""
+        """The row's name in the table, where rows of weight 0 count as well."""
         weight = self.terms.weight
         if weight is None:
             return self.medium.place(row)
@@ -160,7 +162,7 @@ class TableSource(Source):
 
 
 class TableInMemory(Arrays):
-    """Columns in memory seen through terms: blocks from anywhere, made by whoever asks for them."""
+    """A table in memory seen through terms; any thread can build the block at any row."""
 
     def __init__(self, columns: Columns, terms: Terms, block: int = BLOCK):
         super().__init__(dict(columns), terms.names, block, real=False)
@@ -171,7 +173,7 @@ class TableInMemory(Arrays):
         return as_block(self.terms, columns, self.place)
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
-        """The order of `Arrays`, by slices: gathering rows one by one would take as long as X."""
+        """The order of `Arrays`, by slices: gathering single rows takes as long as building X."""
         chunk = self.chunk
         if chunk == 1:
             yield from super()._shuffled(rng)
@@ -183,8 +185,10 @@ class TableInMemory(Arrays):
             yield self._tree(lambda a, c=chosen: np.concatenate([a[s : s + chunk] for s in c]))
 
 
-def table_rows(medium: Medium, terms: Terms, memory: int = MEMORY, block: int = BLOCK) -> Source:
-    """The rows of a table; of one in memory in any order, unless some have weight 0."""
+def table_rows(
+    medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+) -> Source:
+    """The rows of a table, with random access if it is in memory and no row has weight 0."""
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
@@ -192,7 +196,7 @@ def table_rows(medium: Medium, terms: Terms, memory: int = MEMORY, block: int = 
 
 
 def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
-    """(X, y) and what else the rows carry; without a response (X, offset); None without rows."""
+    """(X, y) or a `Regression`; (X, offset) if there is no response; None if there are no rows."""
     roles = (terms.weight, terms.offset, terms.exposure)
     carried = (None if name is None else columns[name] for name in roles)
     kept, weight, offset = weigh(carried, place, tuple(map(label, roles)))
@@ -208,12 +212,12 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
 
 
 def given(role: str) -> str:
-    """The column of weights, offset or exposure that were given as an array."""
+    """The internal column name of weights, offset or exposure given as an array."""
     return f"\0{role} given"
 
 
 def label(name: str | None) -> str:
-    """How a message names such a column."""
+    """The name of a column of weights, offset or exposure in messages."""
     if name is None:
         return ""
     return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"
@@ -222,13 +226,13 @@ def label(name: str | None) -> str:
 def learn_table(
     data: Any, formula: str, memory: int, block: int, roles: dict[str, Any]
 ) -> tuple[Source, Terms]:
-    """The rows of a table, and the terms by which later tables are read alike.
+    """The rows of a table, and the terms that code later tables in the same way.
 
     Args:
         data: a table in memory, a dataset, files, or an iterator of tables.
         formula: such as "y ~ a + C(g)".
-        memory: bytes that reading may take.
-        block: rows of a block.
+        memory: limit on the memory used for reading, in bytes.
+        block: rows per block.
         roles: weights, offset and exposure: None, the name of a column, or an array.
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
@@ -242,23 +246,23 @@ def learn_table(
 def table_source(
     data: Any,
     terms: Terms,
-    memory: int = MEMORY,
+    memory: int = MEMORY_BYTES,
     block: int = BLOCK,
     *,
     weights: Any = None,
     offset: Any = None,
     exposure: Any = None,
 ) -> Source:
-    """A table seen through terms that were learned before: unseen levels are errors.
+    """A table seen through terms learned from another table; unseen levels are errors.
 
     Args:
         data: a table in memory, a dataset, files, or an iterator of tables.
-        terms: of the formula.
-        memory: bytes that reading may take.
-        block: rows of a block.
-        weights: instead of the column that the terms name: an array, or another column.
-        offset: likewise.
-        exposure: likewise.
+        terms: the terms of the formula.
+        memory: limit on the memory used for reading, in bytes.
+        block: rows per block.
+        weights: an array or a column that replaces the one named by the terms.
+        offset: as for weights.
+        exposure: as for weights.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
@@ -269,13 +273,13 @@ def table_source(
 
 
 def predictors(terms: Terms, data: Any, offset: Any = None, exposure: Any = None) -> Source:
-    """X of a table and the offset, if there is one, block by block; no response is needed."""
+    """Blocks of X and the offset, or None, of a table without a response."""
     alone = replace(terms, response=None, weight=None)
     return table_source(data, alone, offset=offset, exposure=exposure)
 
 
 def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> Medium:
-    """The medium of a table, with the arrays that were given beside it."""
+    """Open a table together with the arrays given beside it."""
     arrays = {k: v for k, v in roles.items() if v is not None and not isinstance(v, str)}
     unique = tuple(dict.fromkeys(columns))
     if not arrays:
@@ -291,7 +295,7 @@ def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> 
 
 
 def _columns(roles: dict[str, Any]) -> dict[str, Any]:
-    """The columns of the roles, under the names that terms have for them."""
+    """The columns of weights, offset and exposure, keyed by the fields of `Terms`."""
     named = (v if isinstance(v, str | None) else given(role) for role, v in roles.items())
     return dict(zip(("weight", "offset", "exposure"), named, strict=True))
 

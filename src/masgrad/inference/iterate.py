@@ -33,12 +33,12 @@ from masgrad.precision import float64
 from masgrad.progress import Progress
 from masgrad.types import Array, Rows
 
-CHUNK = 32
-"""Steps between two looks at the clock."""
+CHUNK_STEPS = 32
+"""Steps between two updates of the progress bar."""
 LARGEST_STATE = 1000
-"""Numbers that the state may have: S has their square."""
-WIDE = 0.5
-"""Width of a law, in units of the scale on which the gradient changes, that is worth a warning."""
+"""Largest size of the state in numbers; S has its square."""
+LARGEST_LAW_WIDTH = 0.5
+"""Largest width of a law without a warning, relative to the scale on which the gradient changes."""
 NOTE = "a Gaussian approximation, linearised along the deterministic path; leading order in eta/n"
 
 
@@ -147,7 +147,7 @@ def _warn_wide(m: Moments, law: Law) -> None:
     """The law is narrow beside the distance over which the mean gradient changes by one sd."""
     scale = np.sqrt(np.diag(m.cov)) / np.maximum(np.abs(np.diag(m.hessian)), np.finfo(float).tiny)
     share = (law.sd / np.maximum(scale, np.finfo(float).tiny)).max()
-    if share > WIDE:
+    if share > LARGEST_LAW_WIDTH:
         warnings.warn(
             f"the law is {share:.2g} times as wide as the distance over which the gradient changes "
             "by a standard deviation: a linear approximation says little here; use a larger "
@@ -180,13 +180,13 @@ def _note(kernel: Kernel, n: int, p: int, floored: int) -> str:
 def _carry(
     kernel: Kernel, field: Field, theta: np.ndarray, steps: int, noise: float
 ) -> tuple[State, Array]:
-    """State and covariance after the steps."""
+    """The state and covariance after all steps."""
     p = len(theta)
     d = state_size(kernel, p)
     state, S = kernel.init(jnp.asarray(theta)), jnp.zeros((d, d))
     with Progress(steps) as bar:
-        for done in range(0, steps, CHUNK):
-            count = np.asarray(min(CHUNK, steps - done))
+        for done in range(0, steps, CHUNK_STEPS):
+            count = np.asarray(min(CHUNK_STEPS, steps - done))
             state, S = _advance(kernel, field, state, S, count, np.asarray(noise))
             jax.block_until_ready(S)
             bar.update(done + int(count))

@@ -23,7 +23,7 @@ import numpy as np
 from masgrad.covariance.choose import factor_root, make_root, wants_factor
 from masgrad.covariance.eigen import spectrum
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import FLOOR, DiagonalRoot, Root, SymmetricRoot
+from masgrad.covariance.root import EIGENVALUE_FLOOR, DiagonalRoot, Root, SymmetricRoot
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
@@ -31,7 +31,7 @@ from masgrad.types import Array, Matrices, RootKind, Vectors
 
 
 class Adjusted(eqx.Module):
-    """An adjusted gradient A g, the memory for the next step, and V where A = V^-1."""
+    """An adjusted gradient A g, the memory for the next step, and V if A = V^-1."""
 
     direction: Vectors
     memory: Any
@@ -39,12 +39,12 @@ class Adjusted(eqx.Module):
 
     @property
     def floored(self) -> Array | int:
-        """Directions that the root's floor lifted, for each chain."""
+        """For each chain, the number of directions raised to the root's floor."""
         return 0 if self.root is None else self.root.floored
 
 
 class Adjustment(eqx.Module):
-    """How a step rescales its gradient."""
+    """The rule by which a step rescales its gradient."""
 
     needs_population: ClassVar[bool]
     needs_first: ClassVar[bool] = False
@@ -52,20 +52,20 @@ class Adjustment(eqx.Module):
 
     @property
     def spectral(self) -> bool:
-        """Whether it takes eigenvalues."""
+        """Whether the adjustment computes eigenvalues."""
         return True
 
     def batch_part(self, n: int, p: int) -> str | None:
-        """What it needs of n drawn gradients beyond their mean: "cov", "factor" or nothing."""
+        """The statistic needed of n drawn gradients besides the mean: "cov", "factor" or none."""
         del n, p
 
     def note(self, n: int | None, p: int) -> str:
-        """What a law of its iterates must say about A; n is None for all rows."""
+        """A remark on A for the law of the iterates; n is None for all rows."""
         del n, p
         return ""
 
     def init(self, theta: Vectors) -> Any:
-        """Memory before the first step; theta is (p, K)."""
+        """The memory before the first step, for theta (p, K)."""
         del theta
 
     @abc.abstractmethod
@@ -74,7 +74,7 @@ class Adjustment(eqx.Module):
 
     @abc.abstractmethod
     def matrix(self, moments: Moments) -> np.ndarray:
-        """A (p, p) where the population's moments are these, once the memory has settled."""
+        """A (p, p) for these population moments, once the memory is stationary."""
 
 
 class Identity(Adjustment):
@@ -186,7 +186,7 @@ class RunningRoot(RootAdjustment):
         return Adjusted(V.solve(drawn.mean), (newest, t + 1), V)
 
     def _second_moment(self, drawn: Estimate) -> Array:
-        """The batch's covariance; for a diagonal root its variances alone."""
+        """The batch's covariance, or only its variances for a diagonal root."""
         if self.kind != "diagonal":
             return drawn.cov
         if drawn.factor is None:
@@ -249,8 +249,8 @@ class InverseHistory(Adjustment):
 
 
 def _pseudo_inverse_root(G: Matrices, g: Vectors) -> Vectors:
-    """G^-1/2 g in the span of G, which has rank t after t steps and holds g."""
+    """G^-1/2 g in the span of G, which has rank t after t steps and contains g."""
     values, vectors = spectrum(G)
-    keep = values > FLOOR * values.max(0)
+    keep = values > EIGENVALUE_FLOOR * values.max(0)
     scale = jnp.where(keep, 1.0 / jnp.sqrt(jnp.where(keep, values, 1.0)), 0.0)
     return (vectors * (scale * (vectors * g[:, None]).sum(0))[None]).sum(1)

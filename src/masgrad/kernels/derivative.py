@@ -22,11 +22,11 @@ from masgrad.kernels.kernel import Kernel, State
 from masgrad.types import Array, Matrices, Vectors
 
 RELATIVE_STEP = 1e-5
-"""Of a difference, in units of the scale on which things change."""
+"""Step of a finite difference, relative to the scale of the quantity."""
 
 
 class Pushed(Gradient):
-    """b + V push with a given push (p, K): the Gaussian gradient with its noise in hand."""
+    """The Gaussian gradient b + V push with given noise `push`, (p, K)."""
 
     push: Vectors
 
@@ -86,18 +86,18 @@ def flatten(state: State) -> Array:
 
 
 def state_size(kernel: Kernel, p: int) -> int:
-    """d, the length of `flatten`."""
+    """d, the number of rows of `flatten`."""
     memory = jax.eval_shape(kernel.adjustment.init, np.zeros((p, 1)))
     return p + sum(int(np.prod(a.shape)) for a in jax.tree.leaves(memory) if a.ndim)
 
 
 def _memory(state: State) -> list[Array]:
-    """What an adjustment remembers of each chain; a counter is no part of it."""
+    """The arrays that an adjustment stores for each chain, counters excluded."""
     return [a for a in jax.tree.leaves(state.memory) if jnp.ndim(a)]
 
 
 def _widened(state: State, flat: Array) -> State:
-    """A state whose chains are all columns of flat (d, W, K)."""
+    """A state with one chain for each column of flat (d, W, K)."""
     flat = flat.reshape(len(flat), -1)
     theta, rest = flat[: len(state.theta)], flat[len(state.theta) :]
 
@@ -115,7 +115,7 @@ def _widened(state: State, flat: Array) -> State:
 
 
 def _directions(state: State) -> Array:
-    """Unit moves as columns, (d, d); a matrix in the memory moves symmetrically."""
+    """Unit directions as columns, (d, d); those of a matrix in the memory are symmetric."""
     blocks = [np.eye(len(state.theta))]
     for a in _memory(state):
         size = int(np.prod(a.shape[:-1]))
@@ -127,7 +127,7 @@ def _directions(state: State) -> Array:
 
 
 def _theta_scale(field: Field, theta: Vectors) -> Vectors:
-    """How far theta_j moves until the mean gradient has changed by a standard deviation of rows."""
+    """The change of theta_j that changes the mean gradient by one standard deviation of rows."""
     variance = jnp.einsum("iik->ik", field.moments(theta).cov)
     mean = lambda x: field.moments(x, cov=False).mean  # noqa: E731
     unit = jnp.eye(len(theta))[:, :, None] * jnp.ones(theta.shape[1])
@@ -137,7 +137,7 @@ def _theta_scale(field: Field, theta: Vectors) -> Vectors:
 
 
 def _memory_scale(state: State) -> Array:
-    """Of a vector its entries; of a covariance what leaves it positive definite; 1 for nothing."""
+    """The memory's scale: a vector's entries; for a covariance, moves that keep it definite."""
     scales = [jnp.zeros((0, state.theta.shape[1]))]
     for a in _memory(state):
         size = jnp.abs(a) if a.ndim == 2 else _definite_scale(a)
@@ -146,7 +146,7 @@ def _memory_scale(state: State) -> Array:
 
 
 def _definite_scale(S: Matrices) -> Matrices:
-    """Standard deviations' products times the correlations' smallest eigenvalue."""
+    """Products of standard deviations times the smallest eigenvalue of the correlations."""
     deviation = jnp.sqrt(jnp.abs(jnp.einsum("iik->ik", S)))
     products = deviation[:, None] * deviation[None]
     correlation = S / jnp.where(products > 0, products, 1.0)

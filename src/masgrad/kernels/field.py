@@ -22,14 +22,14 @@ from masgrad.models.model import Model, Sums
 from masgrad.types import Array, Matrices, Rows, Vectors
 
 BLOCK_NUMBERS = 2**16
-"""Numbers that one block of a sum over all rows may hold: half a megabyte."""
+"""Largest size of a block in a sum over all rows, in numbers: half a megabyte."""
 
 DRAW_NUMBERS = 2**22
-"""Numbers that the gradients of one draw may hold at a time."""
+"""Largest size of the gradients of one draw, in numbers."""
 
 
 class Estimate(eqx.Module):
-    """Mean (p, K) of the gradient, and its covariance (p, p, K) or a factor of it, if asked for.
+    """Mean (p, K) of the gradient and, on request, its covariance (p, p, K) or a factor of it.
 
     `factor` is (n, p, K) with factor' factor = cov.
     """
@@ -40,13 +40,13 @@ class Estimate(eqx.Module):
 
 
 class Field(eqx.Module):
-    """A model, the rows to draw from, and the population they stand for.
+    """A model, the rows to draw from, and the population that they represent.
 
     Args:
         model: the loss.
-        source: where `draw` takes its rows; moments alone have none.
-        population: rows that b and Sigma are computed over, or a function of one theta.
-        features: what the model prepared from the population's rows.
+        source: the rows that `draw` samples; None for moments alone.
+        population: the rows over which b and Sigma are computed, or a function of one theta.
+        features: the model's precomputed features of the population's rows.
         batch_size: n, or None for all rows (no sampling).
         replace: whether the rows of one batch are drawn with replacement.
     """
@@ -68,7 +68,7 @@ class Field(eqx.Module):
         return 1.0 / self.batch_size - 1.0 / self.source.count
 
     def draw(self, key: Array, theta: Vectors, cov: bool = False, factor: bool = False) -> Estimate:
-        """Mean gradient of a batch for each chain, with the batch's own covariance if asked.
+        """Mean gradient of a batch for each chain and, on request, the batch's covariance.
 
         Paper: mini-batch gradient - the empirical expectation over n sampled rows
         """
@@ -95,7 +95,7 @@ class Field(eqx.Module):
         return self.model.paired_gradients(theta, rows)
 
     def _chunked(self, key: Array, theta: Vectors, size: int, outer: bool) -> Estimate:
-        """A large batch in equal chunks, about the first one's mean; weights cut the last."""
+        """Process a large batch in equal chunks, centred at the first one's mean."""
         n = self.batch_size or 0
         centre = self._gradients(jax.random.fold_in(key, 0), theta, size).mean(0)
 
@@ -108,7 +108,7 @@ class Field(eqx.Module):
         return Estimate(about.mean + centre, about.cov)
 
     def moments(self, theta: Vectors, cov: bool = True) -> Estimate:
-        """b, and Sigma with divisor N - 1 if asked, at every chain's own theta.
+        """b and, on request, Sigma (divisor N - 1) at each chain's theta.
 
         Paper: bootstrap from the empirical population - V from all rows at hand
         """
@@ -131,7 +131,7 @@ class Field(eqx.Module):
         return Estimate(rough.mean, jax.lax.cond(_cancels(rough), precise, lambda: rough.cov))
 
     def _centred_cov(self, theta: Vectors, mean: Vectors, size: int) -> Matrices:
-        """Sigma by a second pass about the mean, for gradients whose mean dwarfs their spread."""
+        """Sigma by a second pass around the mean, for gradients whose mean exceeds their spread."""
         table = self.population
         assert isinstance(table, Table)
 
@@ -157,7 +157,7 @@ def make_field(
     replace: bool = True,
     population: bool = True,
 ) -> Field:
-    """Checked data as a field; a simulator whose moments are needed but not known gets a table."""
+    """A field of checked data; a simulator without the moments it needs gets a reference table."""
     if isinstance(data, LeastSquaresMoments):
         moments = jax.tree.map(jnp.asarray, data.population())
         return Field(model, moments, moments, None, batch_size, replace)
@@ -193,12 +193,12 @@ def _estimate(sums: Sums, count: Array | int) -> Estimate:
 
 
 def _cancels(estimate: Estimate) -> Array:
-    """Whether a variance is so small beside its squared mean that it has lost seven digits."""
+    """Whether a variance has lost seven digits to cancellation with its squared mean."""
     variance = jnp.einsum("iik->ik", estimate.cov)
     return jnp.any(variance < 1e-6 * estimate.mean**2)
 
 
 def _block_size(numbers_per_row: int, capacity: int) -> int:
-    """Rows of a block: a power of two, so that it divides the capacity."""
+    """Rows per block: a power of two, so that it divides the capacity."""
     wanted = max(BLOCK_NUMBERS // numbers_per_row, 16)
     return min(1 << (wanted.bit_length() - 1), 4096, capacity)

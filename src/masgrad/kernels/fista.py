@@ -26,7 +26,7 @@ class FistaState(eqx.Module):
 
 
 class Fista(eqx.Module):
-    """The kernel; all rows at every step."""
+    """The kernel, which uses all rows at every step."""
 
     step_size: StepSize
     prox: Implicit

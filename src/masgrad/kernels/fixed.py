@@ -22,7 +22,7 @@ from masgrad.types import Array, RootKind, Vectors
 
 
 class FirstRoot(RootAdjustment):
-    """A = V(theta_0)^-1 with V from all rows where a chain begins, and the same at every step.
+    """A = V(theta_0)^-1 with V from all rows at the chain's start, constant over steps.
 
     Paper: Proposition Moment-adjusted proximal - the case of a V that does not depend on theta
     """
@@ -52,13 +52,13 @@ class FirstRoot(RootAdjustment):
 
 
 def _held(kind: RootKind, cov: Array, ridge: Array) -> Root:
-    """A root that is used many times: V and its inverse as matrices."""
+    """V and its inverse as matrices, for a root that is used many times."""
     V = make_root(kind, cov, ridge)
     return V if isinstance(V, DiagonalRoot) else MatrixRoot.of(V)
 
 
 class GivenRoot(Adjustment):
-    """A = V^-1 with V the root of a covariance that was given, shared by all chains."""
+    """A = V^-1 with V the root of a given covariance, shared by all chains."""
 
     root: Root
     said: str = eqx.field(static=True)

@@ -22,7 +22,7 @@ from masgrad.types import Array, RootKind, Vectors
 
 
 class Point:
-    """One step's theta on its field: the population's moments there, computed once when asked.
+    """The theta of one step and its field; population moments are computed once, on demand.
 
     It lives during the tracing of one step and is never carried.
     """
@@ -40,24 +40,24 @@ class Point:
         return spectrum(self.population.cov)
 
     def root(self, kind: RootKind = "symmetric", ridge: Array | float = 0.0) -> Root:
-        """V from the population; a spectrum that was computed already serves "auto" as well."""
+        """V from the population; "auto" reuses a spectrum that is already computed."""
         if kind in ("symmetric", "low_rank") or (kind == "auto" and "spectrum" in vars(self)):
             return SymmetricRoot.of_spectrum(*self.spectrum, ridge)
         return make_root(kind, self.population.cov, ridge)
 
 
 class Gradient(eqx.Module):
-    """How a step gets its gradient."""
+    """The rule by which a step obtains its gradient."""
 
     needs_population: ClassVar[bool]
 
     @abc.abstractmethod
     def __call__(self, key: Array, point: Point, cov: bool, factor: bool) -> Estimate:
-        """A gradient for each chain, with its batch's covariance or factor if asked."""
+        """A gradient for each chain and, on request, its batch's covariance or factor."""
 
 
 class Sampled(Gradient):
-    """The mean over a batch of rows; with no batch size, over all rows."""
+    """The mean gradient of a batch, or of all rows without a batch size."""
 
     needs_population = False
 

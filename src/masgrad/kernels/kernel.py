@@ -47,12 +47,12 @@ class Kernel(eqx.Module):
         return f"Kernel(step_size={eta}, {slots}{self.prox.said})"
 
     def note(self, n: int | None, p: int) -> str:
-        """What the iterates' law depends on beside the rows: a ridge, a penalty."""
+        """A remark on what the law of the iterates depends on besides the rows: ridge, penalty."""
         return "; ".join(part for part in (self.adjustment.note(n, p), self.prox.note) if part)
 
     @property
     def spectral(self) -> bool:
-        """Whether a step takes eigenvalues; the Gaussian gradient does, for V."""
+        """Whether a step computes eigenvalues; the Gaussian gradient does, for V."""
         return self.adjustment.spectral or self.gradient.needs_population
 
     def init(self, theta: Vectors) -> State:

@@ -18,12 +18,12 @@ from masgrad.errors import InputError
 from masgrad.models.model import Model
 from masgrad.types import Array, Part, Rows
 
-ENDLESS = 2**52
-"""The count of a simulator's rows: so many that no divisor matters."""
+SIMULATED_ROWS = 2**52
+"""Nominal number of rows of a simulator: large enough that no divisor matters."""
 
 
 class Landscape(Protocol):
-    """The moments at one theta, at least the parts that are asked for."""
+    """A function from theta to moments with at least the requested parts."""
 
     def __call__(self, theta: np.ndarray, parts: Sequence[Part] = PARTS) -> Moments: ...
 
@@ -44,7 +44,7 @@ def _closed_form(moments: Callable) -> Landscape:
         b, cov, H = (np.asarray(a, np.float64) for a in _differentiated(moments, theta))
         if not all(np.isfinite(a).all() for a in (b, cov, H)):
             raise InputError(f"the simulator's moments are not finite at theta = {theta}")
-        return Moments(ENDLESS, b, cov * (ENDLESS - 1), (H + H.T) / 2, theta)
+        return Moments(SIMULATED_ROWS, b, cov * (SIMULATED_ROWS - 1), (H + H.T) / 2, theta)
 
     return at
 

@@ -162,7 +162,7 @@ def as_penalty(penalty: Any) -> Penalty:
 
 
 def _metric(covariance: Any, root: RootKind, ridge: float) -> Adjustment:
-    """The adjustment of a step whose V is a metric as well."""
+    """The adjustment of a proximal step, whose V is also its metric."""
     if check_kind(root) in NOT_METRICS:
         raise InputError(f"root={root!r} {NOT_METRICS[root]}; use 'symmetric' or 'diagonal'")
     if isinstance(covariance, str) and covariance == "identity":
@@ -196,7 +196,7 @@ def _metric(covariance: Any, root: RootKind, ridge: float) -> Adjustment:
 def _adjustment(
     known: dict[str, type], covariance: str, root: RootKind, ridge: float
 ) -> Adjustment:
-    """The root that a kernel was asked for."""
+    """The adjustment for the requested covariance and root."""
     if covariance not in known:
         raise InputError(f"covariance={covariance!r} is not known; use one of {sorted(known)}")
     ridge = check_ridge(ridge)
@@ -211,7 +211,7 @@ def _adjustment(
 
 
 def as_step_size(step_size: StepSize) -> StepSize:
-    """A schedule as it is; a number as a NumPy array, which jit traces and x64 does not cut."""
+    """A schedule unchanged; a number as a float64 NumPy array, which jit traces."""
     if callable(step_size):
         return step_size
     if isinstance(step_size, bool | str) or step_size is None:

@@ -17,19 +17,19 @@ from masgrad.types import Array, Vectors
 
 
 class Prox(eqx.Module):
-    """The slot, without a penalty."""
+    """The proximal slot of a kernel, here without a penalty."""
 
     penalty: Penalty | None = None
 
     def __call__(
         self, theta: Vectors, eta: Array, root: Root | None, before: Vectors
     ) -> tuple[Vectors, Array | bool]:
-        """The point that a step ends at, and whether it was not solved to the accuracy wanted.
+        """The end point of a step, and whether its solution missed the accuracy.
 
         Args:
             theta: the point after the gradient step.
             eta: the step size.
-            root: V, where the gradient was adjusted by its inverse.
+            root: V, if the gradient was adjusted by its inverse.
             before: the point before the gradient step.
         """
         del eta, root, before
@@ -37,12 +37,12 @@ class Prox(eqx.Module):
 
     @property
     def note(self) -> str:
-        """What a trace says of it."""
+        """A remark for the trace."""
         return ""
 
     @property
     def said(self) -> str:
-        """The same, in the representation of a kernel."""
+        """The remark in the representation of a kernel."""
         return f", {self.note}" if self.note else ""
 
 
@@ -67,7 +67,7 @@ class Implicit(Prox):
 
 
 class Explicit(Prox):
-    """A subgradient of the penalty where the step began.
+    """A subgradient of the penalty at the point before the step.
 
     Paper: explicit updates - the sub-gradient step, theta' = theta - eta V^-1 (g + z), z at theta
     """

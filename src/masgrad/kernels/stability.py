@@ -27,7 +27,7 @@ class Linearised:
         return float(np.abs(1.0 - eta * np.linalg.eigvals(self.drift)).max())
 
     def longest_step(self) -> float:
-        """The eta at which the spectral radius reaches 1; 0 where no step contracts.
+        """The eta at which the spectral radius reaches 1; 0 if no step contracts.
 
         Directions in which A H vanishes neither contract nor grow, and do not count.
         """
@@ -37,13 +37,13 @@ class Linearised:
 
 
 def linearise(kernel: Kernel, moments: Moments) -> Linearised:
-    """A H and A Sigma A' of a kernel where the population's moments are these."""
+    """A H and A Sigma A' of a kernel for these population moments."""
     A = kernel.adjustment.matrix(moments)
     return Linearised(A @ moments.hessian, A @ moments.cov @ A.T)
 
 
 def minimise(model: GLM, rows: Rows, steps: int = 30) -> np.ndarray | None:
-    """The empirical optimum by damped Newton steps, or None where it does not settle.
+    """The empirical optimum by damped Newton steps; None if they do not converge.
 
     Close enough for an eigenvalue of A H: it stops at a Newton decrement of 1e-8, if the last step
     moved no prediction by more than 0.01. On separable rows the decrement falls but steps do not.
@@ -68,7 +68,7 @@ def minimise(model: GLM, rows: Rows, steps: int = 30) -> np.ndarray | None:
 
 
 def _damping(family: Family, t: np.ndarray, change: np.ndarray, y: np.ndarray) -> float:
-    """The longest of 1, 1/2, 1/4, ... at which the risk does not rise."""
+    """The largest of 1, 1/2, 1/4, ... for which the risk does not increase."""
     risk = family.loss(t, y).mean()
     for shrink in 0.5 ** np.arange(30):
         if family.loss(t - shrink * change, y).mean() <= risk:

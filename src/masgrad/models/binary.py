@@ -72,7 +72,7 @@ TAILS: dict[str, Callable[[Array], Tails]] = {
 
 @dataclass(frozen=True)
 class Binary(Family):
-    """Bernoulli responses with another link than logit."""
+    """Bernoulli responses with a link other than logit."""
 
     link: str = "probit"
     name, support = Bernoulli.name, Bernoulli.support
@@ -132,6 +132,6 @@ class Binary(Family):
 
 
 def _mix(y: Array, one: Array, zero: Array) -> Array:
-    """y one + (1 - y) zero, where an infinite part of weight 0 is none."""
+    """y one + (1 - y) zero, where a term of weight 0 is 0 even if its value is infinite."""
     xp = namespace(one)
     return xp.where(y > 0, y * one, 0.0) + xp.where(y < 1, (1 - y) * zero, 0.0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from masgrad.models.family import Family, Tally
+from masgrad.models.family import Family, LikelihoodSums
 from masgrad.types import Array, namespace
 
 
@@ -69,18 +69,18 @@ class Gaussian(Cumulant):
     def saturated(self, y: np.ndarray) -> np.ndarray:
         return -0.5 * y * y
 
-    def log_likelihood(self, tally: Tally, dispersion: float) -> float:
-        return gaussian_likelihood(tally)
+    def log_likelihood(self, sums: LikelihoodSums, dispersion: float) -> float:
+        return gaussian_likelihood(sums)
 
 
-def gaussian_likelihood(tally: Tally) -> float:
-    """At the dispersion that maximises it, RSS / N."""
-    return -0.5 * tally.size * (np.log(2 * np.pi * tally.deviance / tally.size) + 1)
+def gaussian_likelihood(sums: LikelihoodSums) -> float:
+    """The Gaussian log-likelihood at its maximum over the dispersion, RSS / N."""
+    return -0.5 * sums.size * (np.log(2 * np.pi * sums.deviance / sums.size) + 1)
 
 
 @dataclass(frozen=True)
 class Bernoulli(Cumulant):
-    """Mean and variance are written in exp(-|t|), which neither overflows nor cancels."""
+    """The logit link; exp(-|t|) gives mean and variance without overflow or cancellation."""
 
     link: str = "logit"
     name = "bernoulli"

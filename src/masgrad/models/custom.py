@@ -44,7 +44,7 @@ class CustomLoss(Model):
         return self.fn(theta, z)
 
     def _check_scalar(self, rows: Rows) -> None:
-        """Trace the loss on one row: shapes and types are known without a number computed."""
+        """Check by tracing the loss on one row, without computing it, that it is a scalar."""
         z = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
         theta = jax.ShapeDtypeStruct((self.size,), np.float64)
         try:

@@ -5,7 +5,7 @@ import re
 from masgrad.errors import InputError
 from masgrad.models.binary import Binary
 from masgrad.models.canonical import Bernoulli, Gaussian, Poisson
-from masgrad.models.family import SHOWN, Family
+from masgrad.models.family import SHOWN_NAMES, Family
 from masgrad.models.positive import (
     Gamma,
     GaussianPositive,
@@ -23,9 +23,9 @@ ALIASES = {
     "negbinomial": "negative_binomial",
 }
 
-CANONICAL = {"gaussian": Gaussian, "bernoulli": Bernoulli, "poisson": Poisson}
+CANONICAL_FAMILIES = {"gaussian": Gaussian, "bernoulli": Bernoulli, "poisson": Poisson}
 
-OTHERS = {
+GENERAL_FAMILIES = {
     "gaussian": GaussianPositive,
     "bernoulli": Binary,
     "poisson": PoissonPower,
@@ -74,9 +74,9 @@ def _number(family: str, text: str) -> float:
 
 
 def make_family(name: str, link: str | None, parameter: float | None = None) -> Family:
-    """The family of a name that is known."""
+    """The family with this name, link and parameter."""
     link = LINKS[name][0] if link is None else link
-    shown = SHOWN.get(name, name)
+    shown = SHOWN_NAMES.get(name, name)
     if link not in LINKS[name]:
         known = ", ".join(LINKS[name])
         raise InputError(f"link={link!r} is not known for the {shown} family; use one of {known}")
@@ -86,7 +86,7 @@ def make_family(name: str, link: str | None, parameter: float | None = None) -> 
         given = {PARAMETERS[name]: parameter}
     else:
         raise InputError(f"the {shown} family has no parameter, and {parameter:g} was given")
-    canonical = CANONICAL.get(name)
+    canonical = CANONICAL_FAMILIES.get(name)
     if canonical is not None and link == canonical().link:
         return canonical()
-    return OTHERS[name](link=link, **given)
+    return GENERAL_FAMILIES[name](link=link, **given)

@@ -14,8 +14,8 @@ import numpy as np
 from masgrad.errors import InputError
 from masgrad.types import Array
 
-SHOWN = {"bernoulli": "binomial"}
-"""Families that users know by another name; saved results have the first."""
+SHOWN_NAMES = {"bernoulli": "binomial"}
+"""Family names shown to users, by the names stored in saved results."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Family(abc.ABC):
     """A loss of (t, y) with two derivatives in t, and the range of the response.
 
     Args:
-        link: of the mean to the linear predictor.
+        link: maps the mean to the linear predictor.
         expected: whether `curvature` is replaced by its expectation (Fisher scoring).
     """
 
@@ -39,12 +39,12 @@ class Family(abc.ABC):
 
     @property
     def shown(self) -> str:
-        """The name that summaries and messages use, which is that of the docs."""
-        return SHOWN.get(self.name, self.name)
+        """The name used in summaries, messages and the documentation."""
+        return SHOWN_NAMES.get(self.name, self.name)
 
     @property
     def parameter(self) -> float | None:
-        """The number that singles out one family of many, such as Tweedie's power."""
+        """The family's parameter, such as the power of Tweedie, or None."""
         return None
 
     @property
@@ -54,21 +54,21 @@ class Family(abc.ABC):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """The predictors t that have a mean."""
+        """The interval of linear predictors t that have a mean."""
         return -np.inf, np.inf
 
     @property
     def range(self) -> tuple[float, float]:
-        """Means, with their limits."""
+        """The interval of means, limits included."""
         return self.lowest, self.highest
 
     @property
     def separable(self) -> bool:
-        """Whether responses exist for which the likelihood rises for ever along a line."""
+        """Whether the likelihood can increase without bound along a line (separation)."""
         return False
 
     def scoring(self) -> "Family":
-        """The same family with expected curvature."""
+        """The same family with the expected curvature (Fisher scoring)."""
         return self if self.canonical else replace(self, expected=True)
 
     @abc.abstractmethod
@@ -77,7 +77,7 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def predictor(self, mean: Array) -> Array:
-        """The link: t of a mean."""
+        """The link function: the linear predictor t of a mean."""
 
     @abc.abstractmethod
     def loss(self, t: Array, y: Array) -> Array:
@@ -97,28 +97,28 @@ class Family(abc.ABC):
 
     @abc.abstractmethod
     def saturated(self, y: np.ndarray) -> np.ndarray:
-        """The loss where the mean is y: deviances are measured from it."""
+        """The saturated loss, at mean y, from which deviances are measured."""
 
     def curvature(self, t: Array, y: Array) -> Array:
         """The weight of x x' in the Hessian."""
         return self.information(t) + 0.0 * y if self.expected else self.observed(t, y)
 
     def slope_and_curvature(self, t: Array, y: Array) -> tuple[Array, Array]:
-        """Both derivatives of the loss in t, where they share work."""
+        """Both derivatives of the loss in t, which may share computations."""
         return self.slope(t, y), self.curvature(t, y)
 
     def local(self, t: Array, y: Array) -> tuple[Array, Array, Array]:
-        """The loss and both derivatives, where they share work."""
+        """The loss and both derivatives, which may share computations."""
         return self.loss(t, y), *self.slope_and_curvature(t, y)
 
     def base(self, y: np.ndarray) -> np.ndarray:
-        """What the log-likelihood needs of y besides the loss."""
+        """The terms of the log-likelihood that depend on y alone."""
         return np.zeros_like(y)
 
-    def log_likelihood(self, tally: "Tally", dispersion: float) -> float | None:
-        """From sums over rows; None where the density has no closed form."""
+    def log_likelihood(self, sums: "LikelihoodSums", dispersion: float) -> float | None:
+        """The log-likelihood from sums over rows; None if the density has no closed form."""
         del dispersion
-        return tally.base - tally.loss
+        return sums.base - sums.loss
 
     def check(self, y: np.ndarray, place: Callable[[int], str] = "row {}".format) -> None:
         """Reject a response outside the family's range, naming the row."""
@@ -133,8 +133,8 @@ class Family(abc.ABC):
             )
 
 
-class Tally(NamedTuple):
-    """Sums over rows of the loss, its least value, what y adds to the likelihood, and weights."""
+class LikelihoodSums(NamedTuple):
+    """Sums over rows of the loss, the saturated loss, the terms in y alone, and the weights."""
 
     loss: float
     saturated: float

@@ -22,15 +22,15 @@ from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
 
 OUTER_BYTES = 256 * 2**20
-"""Precompute outer products up to this size: at p = 50 they halve the time of the covariances."""
+"""Largest size of precomputed outer products: at p = 50 they halve the time of covariances."""
 
 
 class GLM(Model):
-    """Loss -y x'w + c(x'w) over rows (x, y); no intercept unless X has a constant column.
+    """Loss -y x'w + c(x'w) over rows (x, y); X needs a constant column for an intercept.
 
     Families: gaussian, binomial (or bernoulli), poisson, gamma, inverse_gaussian, and with a
-    parameter tweedie(1.5) and negative_binomial(1.0). With another link than the canonical one the
-    loss is the negative log-likelihood of that link.
+    parameter tweedie(1.5) and negative_binomial(1.0). With a link other than the canonical one
+    the loss is the negative log-likelihood of that link.
 
     The host methods on blocks add the offsets that rows carry (`Regression`) to x'w. Sums over rows
     (`hessian_sum`, `row_sums`, `missed_gradient`) count each row by its weight; values of single
@@ -115,7 +115,7 @@ class GLM(Model):
         return XT, y, row_products(XT)
 
     def row_size(self, rows: Rows) -> int:
-        """A residual; with weighted rows one number for each parameter."""
+        """One number for the residual, or p for weighted rows."""
         return 1 if self._outer_fits(rows) else self.dim(rows)
 
     def _outer_fits(self, rows: Rows) -> bool:
@@ -154,22 +154,22 @@ def add_offset(t: np.ndarray, rows: Rows) -> np.ndarray:
 def linear_sums(
     family: Family, rows: Rows, theta: np.ndarray, hessian: bool, meat: bool
 ) -> RowSums:
-    """`row_sums` outside the class: looking up a method of a module takes as long as 500 rows."""
+    """`row_sums` as a function: looking up a method of an eqx.Module takes as long as 500 rows."""
     X, y, a = rows[0], rows[1], weight_of(rows)
     with np.errstate(all="ignore"):
         t = add_offset(X @ theta, rows)
-        H, peak, loss, squares, M = None, 0.0, 0.0, 0.0, None
+        H, max_weighted_x, loss, squares, M = None, 0.0, 0.0, 0.0, None
         if hessian:
             value, r, w = family.local(t, y)
             loss = _total(value, a)
-            H, peak = gram_and_peak(X, w if a is None else a * w, family.convex)
+            H, max_weighted_x = gram_and_peak(X, w if a is None else a * w, family.convex)
         else:
             r = family.slope(t, y)
         if family.dispersed and (hessian or meat):
             squares = _total(squared_residuals(family, t, r), a)
         if meat:
             M = gram(X, r * r if a is None else a * r * r)
-        return RowSums((r if a is None else a * r) @ X, H, M, squares, peak, loss)
+        return RowSums((r if a is None else a * r) @ X, H, M, squares, max_weighted_x, loss)
 
 
 def information_sum(family: Family, rows: Rows, theta: np.ndarray) -> np.ndarray:
@@ -190,7 +190,7 @@ def _total(values: np.ndarray, a: np.ndarray | None) -> float:
 
 
 def _predictor(XT: Array, theta: Vectors) -> Array:
-    """X theta (B, K); for a few parameters as a sum that XLA fuses with what follows."""
+    """X theta (B, K); with few parameters a sum, which XLA fuses with later operations."""
     if len(XT) <= 8:
         return sum(x[:, None] * t for x, t in zip(XT, theta, strict=True))
     return XT.T @ theta
@@ -203,22 +203,22 @@ def _weighted(XT: Array, w: Array) -> Matrices:
 
 
 def Linear() -> GLM:
-    """Linear regression: c(t) = t^2 / 2; no intercept unless X has a constant column."""
+    """Linear regression: c(t) = t^2 / 2; X needs a constant column for an intercept."""
     return GLM("gaussian")
 
 
 def Logistic() -> GLM:
-    """Logistic regression: c(t) = log(1 + e^t), y in [0, 1]; no intercept unless in X."""
+    """Logistic regression: c(t) = log(1 + e^t), y in [0, 1]; no implicit intercept."""
     return GLM("bernoulli")
 
 
 def Poisson() -> GLM:
-    """Poisson regression: c(t) = e^t, y >= 0; no intercept unless in X."""
+    """Poisson regression: c(t) = e^t, y >= 0; no implicit intercept."""
     return GLM("poisson")
 
 
 def Gamma(link: str = "inverse") -> GLM:
-    """Gamma regression, y > 0: links inverse, log and identity; no intercept unless in X.
+    """Gamma regression, y > 0: links inverse, log and identity; no implicit intercept.
 
     Example:
         >>> import numpy as np, masgrad as mg

@@ -1,7 +1,8 @@
 """X' diag(w) X over a block of rows, the inner loop of every fit.
 
-Up to SMALL columns the block is multiplied in pieces that OpenBLAS takes without packing them
-first, which is up to twice as fast as the half that it computes of Z'Z; with more columns Z'Z wins.
+With few columns, at most PIECEWISE_COLUMNS, the block is multiplied in pieces that OpenBLAS takes
+without packing them first, which is up to twice as fast as the half that it computes of Z'Z; with
+more columns Z'Z wins.
 Weighted rows are written to a block that each thread keeps: a new one may cost as much as they do.
 """
 
@@ -11,33 +12,39 @@ import numpy as np
 
 from masgrad.data.arrays import empty_columns
 
-SMALL = 32
-PIECE = 1e6
-"""Multiplications up to which OpenBLAS does not pack."""
+PIECEWISE_COLUMNS = 32
+"""Largest number of columns for which the product is computed in pieces."""
 
-KEEP = 1 << 24
-"""Bytes of a block that a thread keeps; larger ones are made anew."""
+PIECE_MULTIPLICATIONS = 1e6
+"""Largest number of multiplications for which OpenBLAS does not pack."""
 
-FOLD = 64
+SCRATCH_BYTES = 1 << 24
+"""Largest block that a thread keeps for reuse, in bytes; larger ones are allocated each time."""
+
+FOLDED_ROWS = 64
+"""Rows laid side by side when the largest entries of columns are found."""
 
 
 def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     """X' diag(w) X for w >= 0."""
-    if X.shape[1] > SMALL:
+    if X.shape[1] > PIECEWISE_COLUMNS:
         Z = _weighted(X, np.sqrt(w))
         return Z.T @ Z
     return _product(X, _weighted(X, w))
 
 
 def gram_and_peak(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarray, np.ndarray]:
-    """X' diag(w) X, and max |x| sqrt |w| of each column; convex says that no w is below 0."""
-    if convex and X.shape[1] > SMALL:
+    """X' diag(w) X and max_weighted_x, the largest |x| sqrt |w| of each column.
+
+    `convex` promises that no w is negative.
+    """
+    if convex and X.shape[1] > PIECEWISE_COLUMNS:
         Z = _weighted(X, np.sqrt(np.maximum(w, 0.0)))
-        return Z.T @ Z, _peak(Z)
+        return Z.T @ Z, _column_max(Z)
     Z = _weighted(X, w)
     G = _product(X, Z)
     Z *= X
-    return G, np.sqrt(_peak(Z))
+    return G, np.sqrt(_column_max(Z))
 
 
 class _Scratch(threading.local):
@@ -50,7 +57,7 @@ _scratch = _Scratch()
 
 def _weighted(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     """diag(w) X in this thread's block, with the layout of X."""
-    if X.nbytes > KEEP:
+    if X.nbytes > SCRATCH_BYTES:
         return X * w[:, None]
     Z = _scratch.block
     if Z.shape != X.shape or _by_rows(Z) != _by_rows(X):
@@ -65,7 +72,7 @@ def _by_rows(X: np.ndarray) -> bool:
 def _product(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """X'Z, piece by piece."""
     n, p = X.shape
-    size = min(n, 1 << int(np.log2(PIECE / p**2)))
+    size = min(n, 1 << int(np.log2(PIECE_MULTIPLICATIONS / p**2)))
     whole = n // size * size
     G = np.matmul(_pieces(X[:whole], size).transpose(0, 2, 1), _pieces(Z[:whole], size)).sum(0)
     return G + X[whole:].T @ Z[whole:] if whole < n else G
@@ -78,17 +85,17 @@ def _pieces(X: np.ndarray, size: int) -> np.ndarray:
     return X.T.reshape(X.shape[1], -1, size).transpose(1, 2, 0)
 
 
-def _peak(Z: np.ndarray) -> np.ndarray:
+def _column_max(Z: np.ndarray) -> np.ndarray:
     """Largest absolute entry of each column.
 
     Rows are folded side by side first: NumPy is three times as fast along long rows.
     """
     n, p = Z.shape
-    whole = n // FOLD * FOLD if Z.flags.c_contiguous else 0
+    whole = n // FOLDED_ROWS * FOLDED_ROWS if Z.flags.c_contiguous else 0
     tall = Z[whole:]
-    peak = np.maximum(tall.max(0), -tall.min(0)) if len(tall) else np.zeros(p)
+    largest = np.maximum(tall.max(0), -tall.min(0)) if len(tall) else np.zeros(p)
     if not whole:
-        return peak
-    wide = Z[:whole].reshape(FOLD, -1)
+        return largest
+    wide = Z[:whole].reshape(FOLDED_ROWS, -1)
     folded = np.maximum(wide.max(0), -wide.min(0)).reshape(-1, p)
-    return np.maximum(peak, folded.max(0))
+    return np.maximum(largest, folded.max(0))

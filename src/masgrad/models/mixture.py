@@ -17,7 +17,7 @@ from masgrad.types import Array, Rows, Vectors
 class GaussianMixture(Model):
     """Loss -log(mean_i phi_sigma(z - theta_i)); data (N,), theta = the means (components,).
 
-    The landscape has at least `components`! optima, one a permutation: statements are local.
+    The loss has at least `components`! optima, one per permutation: results are local.
 
     Paper: Gaussian mixture - negative log-likelihood with known uniform weights
     """
@@ -47,7 +47,7 @@ class GaussianMixture(Model):
         return constant - logsumexp(log_kernel)
 
     def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
-        """Component by component over (rows, chains), which XLA vectorises over chains."""
+        """Sums computed one component at a time, which XLA vectorises over chains."""
         away = [t - features[:, None] for t in theta]
         log_kernels = [-0.5 * (a / self.sigma) ** 2 for a in away]
         top = functools.reduce(jnp.maximum, log_kernels)

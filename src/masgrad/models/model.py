@@ -3,7 +3,7 @@
 A new model needs `loss(theta, z)` and `dim(rows)`, and `rows(data)` to check its data. The public
 methods (`risk`, `gradients`) take whole data sets and return NumPy. The engine's are traced:
 `shared_sums` adds gradients and their outer products over rows that all chains share, and
-`paired_gradients` gives the gradients of rows of which each chain has its own.
+`paired_gradients` gives the gradients of rows drawn separately for each chain.
 """
 
 import abc
@@ -20,14 +20,14 @@ from masgrad.types import Array, Matrices, Rows, Vectors
 
 
 class Sums(NamedTuple):
-    """Weighted sums over rows; the chain axis, where there is one, is last."""
+    """Weighted sums over rows; the chain axis, if any, is last."""
 
     gradient: Vectors
     outer: Matrices | None
 
 
 class RowSums(NamedTuple):
-    """Sums over rows at one theta, in NumPy: what a local quadratic model and its noise need.
+    """Sums over rows at one theta, in NumPy, for a local quadratic model and its noise.
 
     Args:
         gradient: sum of g, (p,).
@@ -35,8 +35,8 @@ class RowSums(NamedTuple):
         meat: sum of g g', (p, p), or None.
         squares: sum of squared residuals, over their variance where its scale is to be estimated;
             0 where there is no linear predictor.
-        peak: largest entry of each column of X, times the root of the curvature, (p,); 0 where
-            there is no linear predictor. A step that it makes large is felt by some row.
+        max_weighted_x: largest |x| of each column times the root of the row's curvature, (p,); 0
+            without a linear predictor. It bounds the weighted change of any predictor in a step.
         loss: sum of the rows' losses; 0 where there is no linear predictor.
         information: sum of the rows' expected Hessians, (p, p), where it was asked for.
     """
@@ -45,7 +45,7 @@ class RowSums(NamedTuple):
     hessian: np.ndarray | None
     meat: np.ndarray | None
     squares: float = 0.0
-    peak: np.ndarray | float = 0.0
+    max_weighted_x: np.ndarray | float = 0.0
     loss: float = 0.0
     information: np.ndarray | None = None
 
@@ -61,7 +61,7 @@ class Model(eqx.Module):
 
     @abc.abstractmethod
     def dim(self, rows: Rows) -> int:
-        """Number of parameters p, for these rows."""
+        """The number of parameters p for these rows."""
 
     def rows(self, data: Rows) -> Rows:
         """Data as checked NumPy rows; models with requirements of their own override it."""
@@ -114,24 +114,24 @@ class Model(eqx.Module):
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
-        """Gradient, and if asked for Hessian and outer products, summed over a block."""
+        """Sums over a block of gradients and, on request, of Hessians and outer products."""
         G = self.row_gradients(theta, rows)
         H = self.hessian_sum(theta, rows) if hessian else None
         return RowSums(G.sum(0), H, G.T @ G if meat else None)
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
-        """Sum of g(theta + step) - g(theta) - H step: what a quadratic model does not see."""
+        """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
         change = self.row_gradients(theta + step, rows) - self.row_gradients(theta, rows)
         return change.sum(0) - self.hessian_sum(theta, rows) @ step
 
     # Traced methods of the engine.
 
     def prepare(self, rows: Rows) -> Rows:
-        """What `shared_sums` wants precomputed from the rows, once a run; rows on `row_axis`."""
+        """Precompute from the rows what `shared_sums` needs, once per run; rows on `row_axis`."""
         return rows
 
     def row_size(self, rows: Rows) -> int:
-        """Numbers that `shared_sums` holds for one row and one chain; it sets the block size."""
+        """The memory of `shared_sums` per row and chain, in numbers; it sets the block size."""
         return 2 * self.dim(rows)
 
     def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
@@ -158,20 +158,20 @@ class Model(eqx.Module):
         return jax.vmap(one_chain, (1, 1), -1)(theta, centre)
 
     def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
-        """Gradients of rows (n, K, ...) of which each chain has its own: (n, p, K)."""
+        """Gradients of rows (n, K, ...) drawn separately for each chain: (n, p, K)."""
         of_rows = jax.vmap(jax.grad(self.loss), (None, 0))
         return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
 
 
 def check_model(model: Any) -> None:
-    """An error for what is no model: a class without its parentheses, a name."""
+    """Refuse an object that is not a model, such as a class or a name."""
     if not isinstance(model, Model):
         hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
         raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")
 
 
 def _block_length(rows: Rows) -> int:
-    """Blocks are padded to powers of two, so that other lengths do not compile again."""
+    """The next power of two, to which blocks are padded to avoid recompilation."""
     return min(BLOCK, max(64, 1 << (count_rows(rows) - 1).bit_length()))
 
 

@@ -64,7 +64,7 @@ class ReluNetwork(Model):
         return XT, jnp.asarray(y)[None], row_products(XT)
 
     def row_size(self, rows: Rows) -> int:
-        """Residuals where a unit, and where two units, are on."""
+        """One number per hidden unit and per pair of units, for residuals where they are active."""
         return self.hidden * (self.hidden + 3) // 2
 
     def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:

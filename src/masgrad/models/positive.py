@@ -16,15 +16,15 @@ from scipy.special import gammaln, xlogy
 
 from masgrad.errors import InputError
 from masgrad.models.canonical import Bernoulli, Poisson, gaussian_likelihood
-from masgrad.models.family import Family, Tally
+from masgrad.models.family import Family, LikelihoodSums
 from masgrad.types import Array, namespace
 
-POSITIVE = 5e-324
+SMALLEST_POSITIVE = 5e-324
 
 
 @dataclass(frozen=True)
 class PositiveMean(Family):
-    """A family of means mu > 0; `local_in_log_mean` is all that one differs in from another.
+    """A family with means mu > 0, defined by its loss as a function of log mu.
 
     Links: log, and the powers mu = t^k: identity, inverse, inverse_squared, sqrt.
     """
@@ -55,7 +55,7 @@ class PositiveMean(Family):
         return self.link == "log" and self.lowest == 0
 
     def log_mean(self, t: Array) -> Array:
-        """s; NaN where t has no mean."""
+        """s = log mu; NaN if t has no mean."""
         if self.link == "log":
             return t
         xp = namespace(t)
@@ -135,13 +135,13 @@ class GaussianPositive(PowerVariance):
     power: float = 0.0
     dispersed = True
 
-    def log_likelihood(self, tally: Tally, dispersion: float) -> float:
-        return gaussian_likelihood(tally)
+    def log_likelihood(self, sums: LikelihoodSums, dispersion: float) -> float:
+        return gaussian_likelihood(sums)
 
 
 @dataclass(frozen=True)
 class PoissonPower(PowerVariance):
-    """Counts with another link than log: identity and the like."""
+    """Counts with a link other than log: identity or sqrt."""
 
     link: str = "identity"
     name, support = Poisson.name, Poisson.support
@@ -160,7 +160,7 @@ class PoissonPower(PowerVariance):
 class Gamma(PowerVariance):
     link: str = "log"
     name = "gamma"
-    lowest, support = POSITIVE, "y > 0"
+    lowest, support = SMALLEST_POSITIVE, "y > 0"
     power: float = 2.0
     dispersed = True
 
@@ -171,12 +171,12 @@ class Gamma(PowerVariance):
     def base(self, y: np.ndarray) -> np.ndarray:
         return np.log(y)
 
-    def log_likelihood(self, tally: Tally, dispersion: float) -> float:
+    def log_likelihood(self, sums: LikelihoodSums, dispersion: float) -> float:
         shape = 1 / dispersion
         return (
-            (shape - 1) * tally.base
-            - shape * tally.loss
-            + tally.size * (shape * np.log(shape) - gammaln(shape))
+            (shape - 1) * sums.base
+            - shape * sums.loss
+            + sums.size * (shape * np.log(shape) - gammaln(shape))
         )
 
 
@@ -184,7 +184,7 @@ class Gamma(PowerVariance):
 class InverseGaussian(PowerVariance):
     link: str = "log"
     name = "inverse_gaussian"
-    lowest, support = POSITIVE, "y > 0"
+    lowest, support = SMALLEST_POSITIVE, "y > 0"
     power: float = 3.0
     dispersed = True
 
@@ -195,14 +195,14 @@ class InverseGaussian(PowerVariance):
     def base(self, y: np.ndarray) -> np.ndarray:
         return np.log(y)
 
-    def log_likelihood(self, tally: Tally, dispersion: float) -> float:
-        scale = tally.size * np.log(2 * np.pi * dispersion) + tally.deviance / dispersion
-        return -0.5 * (scale + 3 * tally.base)
+    def log_likelihood(self, sums: LikelihoodSums, dispersion: float) -> float:
+        scale = sums.size * np.log(2 * np.pi * dispersion) + sums.deviance / dispersion
+        return -0.5 * (scale + 3 * sums.base)
 
 
 @dataclass(frozen=True)
 class Tweedie(PowerVariance):
-    """Variance mu^power with 1 < power < 2: a mass at 0 and a density beyond it."""
+    """Variance mu^power with 1 < power < 2: a point mass at 0 and a density above it."""
 
     power: float = 1.5
     name = "tweedie"
@@ -221,8 +221,8 @@ class Tweedie(PowerVariance):
     def convex(self) -> bool:
         return self.expected or self.link == "log"
 
-    def log_likelihood(self, tally: Tally, dispersion: float) -> None:
-        """An infinite series."""
+    def log_likelihood(self, sums: LikelihoodSums, dispersion: float) -> None:
+        """None: the density is an infinite series."""
 
 
 @dataclass(frozen=True)

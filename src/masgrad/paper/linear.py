@@ -21,6 +21,7 @@ from masgrad.paper.processes import (
     METHODS,
     NAMES,
     Processes,
+    Sampling,
     closeness_claims,
     kernels,
     local_slopes,
@@ -61,7 +62,10 @@ def linear_experiment(
     region = survey(Linear(), data, start).conditioning
     step_sizes = {"MasGrad": region.step_masgrad, "SGD": region.step_gd}
     steps = dict.fromkeys(NAMES, STEPS)
-    found = run_processes(Linear(), data, start, optimum, step_sizes, steps, BATCH, seed, report)
+    found = run_processes(
+        Sampling(Linear(), data, BATCH), start, optimum,
+        step_sizes=step_sizes, steps=steps, seed=seed, report=report,
+    )  # fmt: skip
     numbers = _conditions(data, optimum, region) | _progress(found)
     numbers |= _predicted(data, optimum, step_sizes) | found.rejections(STEPS)
     settings = {

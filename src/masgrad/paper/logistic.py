@@ -22,6 +22,7 @@ from masgrad.paper.processes import (
     METHODS,
     NAMES,
     Processes,
+    Sampling,
     closeness_claims,
     kernels,
     local_slopes,
@@ -97,7 +98,10 @@ def logistic_processes(
     """The experiment's four processes."""
     both = dict.fromkeys(METHODS, ETA)
     steps = {name: SHOWN if name.startswith("diff_") else STEPS for name in NAMES}
-    return run_processes(Logistic(), data, start, optimum, both, steps, BATCH, seed, report)
+    return run_processes(
+        Sampling(Logistic(), data, BATCH), start, optimum,
+        step_sizes=both, steps=steps, seed=seed, report=report,
+    )  # fmt: skip
 
 
 def _progress(found: Processes, data: Rows) -> dict:
@@ -149,7 +153,7 @@ def _stationarity(
     scale = max(0.5, ETA / eta)
     steps, first = round(STEPS * scale), round(LAST.start * scale)
     kernel, starts = kernels(dict.fromkeys(METHODS, eta))[method], np.tile(start, (CHAINS, 1))
-    trace = paths(kernel, Logistic(), data, starts, steps, BATCH, seeds)
+    trace = paths(kernel, Sampling(Logistic(), data, BATCH), starts, steps, seeds)
     each = convergence.settled(trace.finite(), slice(first, steps + 1), round(HOLD * scale))
     error = trace.distance(optimum)[:, first:].mean()
     return {

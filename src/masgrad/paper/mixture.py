@@ -21,7 +21,7 @@ from masgrad.models.mixture import GaussianMixture
 from masgrad.paper import convergence
 from masgrad.paper.experiment import Claim, Experiment, Report, judge
 from masgrad.paper.mixture_plot import plot_mixture
-from masgrad.paper.processes import METHODS, NAMES, kernels, run_each
+from masgrad.paper.processes import METHODS, NAMES, Sampling, kernels, run_each
 
 THETA = np.array([1.0, 2.0, 3.0])
 ABOUT = (
@@ -136,7 +136,7 @@ def _run(
     chosen = kernels(dict.fromkeys(METHODS, ETA))
     starts = dict.fromkeys(chosen, np.repeat(theta0, size.chains, axis=0))
     steps = dict.fromkeys(chosen, STEPS)
-    traces = run_each(chosen, model, rows, starts, steps, BATCH, seeds, report)
+    traces = run_each(chosen, Sampling(model, rows, BATCH), starts, steps, seeds, report)
     return Separation(snr, fit(snr, rows), traces, size.chains)
 
 

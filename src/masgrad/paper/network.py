@@ -30,7 +30,7 @@ from masgrad.paper.network_population import (
     population_loss,
     relabelled,
 )
-from masgrad.paper.processes import METHODS, kernels, paths, run_each, split
+from masgrad.paper.processes import METHODS, Sampling, kernels, paths, run_each, split
 
 SIZES = ((2, 2), (3, 2), (3, 3))
 BATCH, ETA, STEPS, CHAINS, FEW_CHAINS = 30, 0.1, 100, 100, 20
@@ -101,8 +101,8 @@ def _run(
     """All experiments at once. A unit that is off at every row has no covariance: V meets its
     floor there, which `floored_share` counts."""
     starts = dict.fromkeys(chosen, np.repeat(landscape.starts, chains, axis=0))
-    model, rows, steps = landscape.model, landscape.rows, dict.fromkeys(chosen, STEPS)
-    return run_each(chosen, model, rows, starts, steps, BATCH, [seed], report)
+    sampling = Sampling(landscape.model, landscape.rows, BATCH)
+    return run_each(chosen, sampling, starts, dict.fromkeys(chosen, STEPS), [seed], report)
 
 
 def _compare(found: dict[str, np.ndarray]) -> dict:
@@ -135,8 +135,8 @@ def _longer(
     large again; stuck where moreover it fell by less than a tenth since the number of steps before.
     """
     starts = np.repeat(landscape.starts, LONGER_CHAINS, axis=0)
-    model, data = landscape.model, landscape.rows
-    trace = paths(kernel, model, data, starts, LONGER[-1], BATCH, [seed, 9], thin=STEPS)
+    sampling = Sampling(landscape.model, landscape.rows, BATCH)
+    trace = paths(kernel, sampling, starts, LONGER[-1], [seed, 9], thin=STEPS)
     target, before, rows = found["diff_MasGrad"].mean(1), found["SGD"].mean(1), []
     lost = target < before
     for t in LONGER:

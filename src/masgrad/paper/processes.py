@@ -30,6 +30,15 @@ CHAINS, COPIES, LEVEL = 100, 19, 0.05
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """The loss, the rows, and the size of the batches drawn from them."""
+
+    model: Model
+    rows: Rows
+    batch_size: int
+
+
+@dataclass(frozen=True)
 class Processes:
     """The rows' optimum, a trace for each process, and further copies of the diffusions."""
 
@@ -74,13 +83,12 @@ def closeness_claims(numbers: dict) -> list[Claim]:
 
 
 def run_processes(
-    model: Model,
-    data: Rows,
+    sampling: Sampling,
     theta0: Array,
     optimum: np.ndarray,
+    *,
     step_sizes: Mapping[str, float],
     steps: Mapping[str, int],
-    batch_size: int,
     seed: int,
     report: Report,
 ) -> Processes:
@@ -88,7 +96,7 @@ def run_processes(
     chosen = kernels(step_sizes)
     counts = {name: 1 + COPIES if name.startswith("diff_") else 1 for name in chosen}
     starts = {name: np.tile(theta0, (CHAINS * count, 1)) for name, count in counts.items()}
-    runs = run_each(chosen, model, data, starts, steps, batch_size, [seed], report)
+    runs = run_each(chosen, sampling, starts, steps, [seed], report)
     parts = {name: split(trace, counts[name]) for name, trace in runs.items()}
     copies = {name: others for name, (_, *others) in parts.items() if others}
     return Processes(optimum, {name: first for name, (first, *_) in parts.items()}, copies)
@@ -112,31 +120,25 @@ def local_slopes(
 
 def run_each(
     chosen: Mapping[str, Kernel],
-    model: Model,
-    data: Rows,
+    sampling: Sampling,
     starts: Mapping[str, np.ndarray],
     steps: Mapping[str, int],
-    batch_size: int,
     seeds: list[int],
     report: Report,
 ) -> dict[str, Trace]:
-    """One process after the other, by name: from the starts (chains, p), for so many steps."""
+    """Run the processes in turn, each from its starts (chains, p) and for its number of steps."""
     out = {}
     for number, (name, kernel) in enumerate(chosen.items()):
-        out[name] = paths(
-            kernel, model, data, starts[name], steps[name], batch_size, [*seeds, number]
-        )
+        out[name] = paths(kernel, sampling, starts[name], steps[name], [*seeds, number])
         report(name)
     return out
 
 
 def paths(
     kernel: Kernel,
-    model: Model,
-    data: Rows,
+    sampling: Sampling,
     starts: np.ndarray,
     steps: int,
-    batch_size: int,
     seeds: list[int],
     thin: int = 1,
 ) -> Trace:
@@ -150,8 +152,8 @@ def paths(
         warnings.simplefilter("error", InterruptedWarning)
         try:
             trace = run(
-                kernel, model, data, starts, steps, batch_size, len(starts), seed,
-                thin=thin, progress=False,
+                kernel, sampling.model, sampling.rows, starts, steps, sampling.batch_size,
+                len(starts), seed, thin=thin, progress=False,
             )  # fmt: skip
         except InterruptedWarning:
             raise KeyboardInterrupt from None

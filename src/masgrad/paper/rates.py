@@ -83,7 +83,9 @@ def rates_experiment(
         report(name)
     model, data = gaussian_design([1.0, -1.0])
     sizes, chains = ([4, 16, 64], 20_000) if quick else ([4, 8, 16, 32, 64], 200_000)
-    close = closeness_rate(masgrad(0.5), model, data, [4.0, 2.0], 2, sizes, chains, seed)
+    close = closeness_rate(
+        masgrad(0.5), model, data, [4.0, 2.0], 2, sizes, chains=chains, seed=seed
+    )
     report("closeness")
     steps = 0.4 * 0.5 ** np.arange(3 if quick else 5)
     discretisation = {}
@@ -170,7 +172,8 @@ def discretisation_error(
     p, lipschitz, distances, bounds = 2, 1.0, [], []
     for eta in step_sizes:
         k, delta = round(TIME / eta), expansion(lipschitz, eta)
-        pair = coupled(masgrad(eta), *problem, np.full(p, START), k, BATCH, 16, chains, seed)
+        start = np.full(p, START)
+        pair = coupled(masgrad(eta), *problem, start, k, BATCH, chains=chains, seed=seed)
         distances.append(pair.distance)
         bounds.append(wasserstein_bound(lipschitz, bound, 2 * BATCH / eta, eta, p, k, delta))
     return Discretisation(np.array(step_sizes), np.array(distances), np.array(bounds))

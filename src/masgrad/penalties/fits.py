@@ -9,7 +9,7 @@ from masgrad.penalties.structured import Nuclear
 
 
 def check_fits(penalty: Penalty, model: Model, p: int) -> None:
-    """Refuse a penalty of another length or shape, and a nuclear norm of a vector."""
+    """Check that the penalty fits the length and shape of theta; a nuclear norm needs a matrix."""
     matrix = (model.height, model.width) if isinstance(model, TraceRegression) else None
     if isinstance(penalty, Nuclear) and isinstance(model, GLM) and matrix is None:
         rows, cols = penalty.shape

@@ -22,17 +22,17 @@ from masgrad.penalties.penalty import Penalty, columns
 from masgrad.types import Array, loop, namespace, repeat
 
 ACCURACY = 1e-4
-"""|e|_V over the outer progress |u - before|_V at which an inner problem is solved."""
+"""Relative accuracy of an inner problem: |e|_V over the outer progress |u - before|_V."""
 
-MOST = 500
-"""Rounds of EACH inner steps after which the solver gives up, and says so."""
+MOST_ROUNDS = 500
+"""Largest number of rounds of STEPS_PER_ROUND inner steps; then `ok` is False."""
 
-EACH = 8
-ROUNDING = 16 * np.finfo(float).eps
+STEPS_PER_ROUND = 8
+ROUNDING_ERROR = 16 * np.finfo(float).eps
 
 
 class Solved(NamedTuple):
-    """u, z in the subdifferential of h at u, |e|_V, inner steps, and whether that was enough."""
+    """u, z in the subdifferential of h at u, |e|_V, inner steps, and whether it converged."""
 
     u: Array
     z: Array
@@ -49,7 +49,7 @@ def prox_in_metric(
     before: Array,
     accuracy: float = ACCURACY,
 ) -> Solved:
-    """prox_{eta,V}(w) for a vector (p,), or one for each chain (p, K); V = I where root is None.
+    """prox_{eta,V}(w) for a vector (p,), or one per chain (p, K); V = I if root is None.
 
     Paper: moment-adjusted proximal function - the proximal map of h in the V metric
 
@@ -58,8 +58,8 @@ def prox_in_metric(
         root: V.
         eta: the step size.
         w: the point after the gradient step.
-        before: the point before it: a warm start, and the measure of progress.
-        accuracy: the largest |e|_V, as a share of |u - before|_V.
+        before: the point before the gradient step: the warm start, and the origin of progress.
+        accuracy: the largest |e|_V relative to |u - before|_V.
     """
     if root is None:
         return _exact(penalty, eta, 1.0, w)
@@ -76,7 +76,7 @@ def _exact(penalty: Penalty, eta: Array | float, v: Array | float, w: Array) -> 
 
 
 class _State(NamedTuple):
-    """An iterate u with V u, the point y of the next step with V y, and how the last step was."""
+    """An iterate u with V u, the extrapolated point y with V y, and the last step's diagnostics."""
 
     u: Array
     Vu: Array
@@ -110,12 +110,12 @@ def _solve(
         gap = xp.maximum((r * root.solve(r)).sum(0), 0.0)
         moved = s.u - before
         progress = (moved * times(V, moved)).sum(0)
-        exact = (r**2).sum(0) <= ((ROUNDING * D * (abs(s.u) + abs(w))) ** 2).sum(0)
+        exact = (r**2).sum(0) <= ((ROUNDING_ERROR * D * (abs(s.u) + abs(w))) ** 2).sum(0)
         done = (gap <= accuracy**2 * progress) | exact | ~xp.isfinite(gap)
         return s._replace(defect=xp.sqrt(gap), done=done)
 
     def rounds(s: _State) -> _State:
-        new = judged(repeat(EACH, step, s)._replace(steps=s.steps + EACH))
+        new = judged(repeat(STEPS_PER_ROUND, step, s)._replace(steps=s.steps + STEPS_PER_ROUND))
         keep = lambda old, fresh: xp.where(s.done, old, fresh)  # noqa: E731
         return _State(*map(keep, s, new))
 
@@ -124,14 +124,16 @@ def _solve(
     start = _State(
         before, Vb, before, Vb, none + 1.0, xp.zeros_like(w), none + np.inf, none, none > 0
     )
-    end = loop(lambda s: (~s.done).any() & (s.steps.max() < MOST * EACH), rounds, start)
+    end = loop(
+        lambda s: (~s.done).any() & (s.steps.max() < MOST_ROUNDS * STEPS_PER_ROUND), rounds, start
+    )
     return Solved(end.u, end.z, end.defect, end.steps, end.done)
 
 
 def _majorant(V: Array, penalty: Penalty, w: Array) -> Array:
     """A diagonal D with D - V positive semidefinite, in whose metric the penalty's prox is plain.
 
-    Of V with its diagonal scaled to 1 the sums of absolute rows dominate.
+    With V's diagonal scaled to 1, its absolute row sums dominate it.
     """
     xp = namespace(V)
     size = xp.sqrt(xp.einsum("ii...->i...", V))

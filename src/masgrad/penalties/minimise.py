@@ -15,25 +15,25 @@ from scipy.linalg import cho_solve
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import Separable
 
-CLOSE = 1e-11
-"""Violation of the conditions of optimality, as a share of the largest |c|, that is rounding.
+VIOLATION_LIMIT = 1e-11
+"""Largest violation of the conditions of optimality at a solution, relative to the largest |c|.
 
-Both in units of the root of A's diagonal, so that the units of a column do not matter."""
+Both are in units of the square root of A's diagonal, so that the units of columns do not matter."""
 
-SLACK = 1e-9
-"""The same where there is no set of free coordinates to solve for."""
+VIOLATION_LIMIT_UNSOLVED = 1e-9
+"""The same if the free coordinates cannot be solved for exactly."""
 
-EACH, MOST = 10, 2000
-"""Steps between two looks, and looks."""
+STEPS_PER_CHECK, MOST_CHECKS = 10, 2000
+"""Steps between two checks of optimality, and the largest number of checks."""
 
-RARELY = 5
-"""Looks after which free coordinates are solved for although they still change."""
+CHECKS_PER_SOLVE = 5
+"""Checks between two exact solves while the set of free coordinates still changes."""
 
-REPEATED = 5e-8
-"""A pivot of A with its diagonal scaled to 1 that is rounding."""
+SMALLEST_PIVOT = 5e-8
+"""Smallest pivot of A, with its diagonal scaled to 1, that is not rounding error."""
 
-WHOLE = 64
-"""Coordinates up to which the working set is all of them."""
+WORKING_SET_DIM = 64
+"""Largest number of coordinates for which the working set is all of them."""
 
 
 class Quadratic(NamedTuple):
@@ -49,7 +49,7 @@ class Quadratic(NamedTuple):
         return _times(self.A, u) - self.c
 
     def part(self, index: np.ndarray, u: np.ndarray) -> "Quadratic":
-        """In these coordinates, the others held where they are."""
+        """The quadratic in these coordinates, with the others fixed at u."""
         held = u.copy()
         held[index] = 0.0
         rows = self.A[index]
@@ -57,16 +57,18 @@ class Quadratic(NamedTuple):
 
 
 def minimise(penalty: Penalty, quadratic: Quadratic, start: np.ndarray) -> np.ndarray:
-    """The minimiser, from a start near it."""
+    """The minimiser, from a nearby start."""
     if not isinstance(penalty, Separable):
-        return _accelerated(penalty, quadratic, start, SLACK * scale(penalty, quadratic))
-    limit = CLOSE * scale(penalty, quadratic)
-    if len(start) <= WHOLE:
+        return _accelerated(
+            penalty, quadratic, start, VIOLATION_LIMIT_UNSOLVED * scale(penalty, quadratic)
+        )
+    limit = VIOLATION_LIMIT * scale(penalty, quadratic)
+    if len(start) <= WORKING_SET_DIM:
         return _accelerated(penalty, quadratic, start, limit)
     u = start.copy()
-    for _ in range(MOST):
+    for _ in range(MOST_CHECKS):
         wrong = violation(penalty, quadratic, u)
-        if wrong.max() <= limit * SLACK / CLOSE:
+        if wrong.max() <= limit * VIOLATION_LIMIT_UNSOLVED / VIOLATION_LIMIT:
             return u
         chosen = _working_set(penalty.pieces(u).free, wrong, limit)
         part = quadratic.part(chosen, u)
@@ -75,36 +77,36 @@ def minimise(penalty: Penalty, quadratic: Quadratic, start: np.ndarray) -> np.nd
 
 
 def _working_set(free: np.ndarray, wrong: np.ndarray, limit: float) -> np.ndarray:
-    """All free coordinates, and as many more of those that should be."""
-    most = max(WHOLE, int(free.sum()))
+    """All free coordinates, and at most as many others that violate optimality most."""
+    most = max(WORKING_SET_DIM, int(free.sum()))
     worst = np.argsort(np.where(free, 0.0, wrong))[::-1][:most]
     return np.union1d(np.flatnonzero(free), worst[wrong[worst] > limit])
 
 
 def violation(penalty: Penalty, quadratic: Quadratic, u: np.ndarray) -> np.ndarray:
-    """How far each coordinate is from optimal: a proximal step's length, times the root of D."""
+    """Each coordinate's violation of optimality: a proximal step's length times sqrt(D)."""
     d = _diagonal(penalty, quadratic.A)
     return np.abs(u - penalty.prox(u - quadratic.slope(u) / d, 1.0 / d)) * np.sqrt(d)
 
 
 def scale(penalty: Penalty, quadratic: Quadratic) -> float:
-    """What a violation is compared with: the largest at 0 without the penalty."""
+    """The scale of violations: the largest violation at 0 without the penalty."""
     d = _diagonal(penalty, quadratic.A)
     return float((np.abs(quadratic.c) / np.sqrt(d)).max(initial=0.0))
 
 
 def _diagonal(penalty: Penalty, A: np.ndarray) -> np.ndarray:
-    """A's diagonal, shared where the penalty ties coordinates; 1 where A sees nothing."""
+    """A's diagonal, common to coordinates that the penalty ties; 1 where it is 0."""
     d = penalty.common(np.diag(A))
     return np.where(d > 0, d, 1.0)
 
 
 def _accelerated(penalty: Penalty, q: Quadratic, u: np.ndarray, limit: float) -> np.ndarray:
-    """Accelerated proximal steps until nothing is wrong; free coordinates are solved for."""
+    """Accelerated proximal steps and exact solves for the free coordinates, until optimal."""
     D, y, momentum = _majorant(penalty, q.A), u, 1.0
-    for look in range(MOST):
+    for look in range(MOST_CHECKS):
         before = u
-        for _ in range(EACH):
+        for _ in range(STEPS_PER_CHECK):
             last, u = u, penalty.prox(y - q.slope(y) / D, 1.0 / D)
             if (D * (y - u)) @ (u - last) > 0:
                 momentum, y = 1.0, u
@@ -112,10 +114,12 @@ def _accelerated(penalty: Penalty, q: Quadratic, u: np.ndarray, limit: float) ->
             new = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
             y, momentum = u + (momentum - 1.0) / new * (u - last), new
         enough = limit
-        if isinstance(penalty, Separable) and (look % RARELY == 0 or _same(penalty, before, u)):
+        if isinstance(penalty, Separable) and (
+            look % CHECKS_PER_SOLVE == 0 or _same(penalty, before, u)
+        ):
             there = _solved(penalty, q, u)
             if there is None:
-                enough = limit * SLACK / CLOSE
+                enough = limit * VIOLATION_LIMIT_UNSOLVED / VIOLATION_LIMIT
             else:
                 u, y, momentum = there, there, 1.0
         if violation(penalty, q, u).max(initial=0.0) <= enough:
@@ -133,11 +137,11 @@ def _majorant(penalty: Penalty, A: np.ndarray) -> np.ndarray:
 
 
 def _solved(penalty: Separable, q: Quadratic, u: np.ndarray) -> np.ndarray | None:
-    """The minimum over the free coordinates, on the way to which some may cease to be free.
+    """The minimum over the free coordinates, some of which may become fixed on the way.
 
-    Where it lies beyond a kink or a wall of h, the way ends there, and goes on without that
-    coordinate: the objective falls at every turn, however ill-conditioned A is. None where columns
-    repeat one another.
+    A step that crosses a kink or a bound of h ends there, and the search continues without that
+    coordinate: the objective decreases each time, however ill-conditioned A is. None if A is
+    singular in the free coordinates.
     """
     for _ in range(len(u) + 1):
         piece = penalty.pieces(u)
@@ -161,24 +165,24 @@ def _solved(penalty: Separable, q: Quadratic, u: np.ndarray) -> np.ndarray | Non
 
 
 def _root(A: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """A^-1 b; None where columns repeat one another, and a step along them would have no end."""
+    """A^-1 b; None if A is singular to rounding, when the solution is not unique."""
     size = np.sqrt(np.maximum(np.diag(A), np.finfo(float).tiny))
     try:
         L = np.linalg.cholesky(A / np.outer(size, size))
     except np.linalg.LinAlgError:
         return None
-    if L.size and np.diag(L).min() < REPEATED:
+    if L.size and np.diag(L).min() < SMALLEST_PIVOT:
         return None
     return cho_solve((L, True), b / size) / size
 
 
 def _same(penalty: Separable, before: np.ndarray, u: np.ndarray) -> bool:
-    """Whether the same coordinates were free, on the same pieces."""
+    """Whether the same coordinates are free at both points, on the same pieces of h."""
     a, b = penalty.pieces(before), penalty.pieces(u)
     return np.array_equal(a.free, b.free) and np.array_equal(a.slope, b.slope)
 
 
 def _times(A: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """A u, by the columns in which u is not 0 where those are few."""
+    """A u, from the columns with nonzero u if they are few."""
     index = np.flatnonzero(u)
     return A[:, index] @ u[index] if 4 * len(index) < len(u) else A @ u

@@ -5,8 +5,8 @@
                                                            for each coordinate, if wanted
     subgradient an element of the subdifferential at theta (that of smallest size where it is easy)
 
-theta is (p,) or, chains last, (p, K); NumPy in, NumPy out, and JAX's traced values likewise. The
-proximal map in the metric of a matrix V is in `metric.py`: it needs these alone. Penalties are
+theta is (p,) or, chains last, (p, K); NumPy in, NumPy out, and the same for JAX's traced values.
+The proximal map in the metric of a matrix V is in `metric.py`: it needs these alone. Penalties are
 plain records that JAX traces through (`traced`): the host asks them thousands of times a fit, and
 would feel the cost of anything more.
 """
@@ -23,14 +23,14 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Array
 
 CRITERIA = ("cv", "bic", "aic")
-"""Ways in which `fit` chooses a lam."""
+"""Criteria by which `fit` chooses lam."""
 
 
 P = TypeVar("P", bound=type)
 
 
 def traced(cls: P) -> P:
-    """Let JAX trace through a record's fields; it is checked when made, not when rebuilt."""
+    """Register a record's fields with JAX; it is validated when created, not when rebuilt."""
     static = {f.name for f in fields(cls) if f.metadata.get("static")}
     names = [f.name for f in fields(cls) if f.name not in static]
 
@@ -59,7 +59,7 @@ class Penalty(abc.ABC):
 
     @abc.abstractmethod
     def value(self, theta: Array) -> Array:
-        """h(theta); one number a chain."""
+        """h(theta), one number per chain."""
 
     @abc.abstractmethod
     def prox(self, theta: Array, t: Array | float) -> Array:
@@ -71,35 +71,35 @@ class Penalty(abc.ABC):
 
     @abc.abstractmethod
     def common(self, D: Array) -> Array:
-        """The smallest diagonal from D up, (p,) or (p, K), in whose metric `prox` is plain.
+        """The smallest diagonal >= D, (p,) or (p, K), in whose metric `prox` is the proximal map.
 
         Coordinates that the penalty ties together share the largest of theirs.
         """
 
     def left(self, theta: np.ndarray) -> str:
-        """What it left of an estimate, in words."""
+        """A description of the penalised estimate, such as its number of nonzero coefficients."""
         return f"{np.count_nonzero(theta)} of {len(theta)} coefficients that are not 0"
 
     def check(self, p: int, shape: tuple[int, int] | None = None) -> None:
-        """Refuse a theta of p numbers that this penalty does not fit; `shape` is a matrix's."""
+        """Check that the penalty fits a theta of p numbers, which may be a matrix of `shape`."""
         del p, shape
 
     def without(self, k: int, p: int) -> "Penalty":
-        """The same penalty with coordinate k of p left free, such as an intercept's."""
+        """The same penalty without coordinate k of p, such as the intercept."""
         raise NotImplementedError
 
     @property
     def criterion(self) -> str | None:
-        """How lam is to be chosen; None where it is a number, or where there is none."""
+        """The criterion that chooses lam; None if lam is a number or absent."""
         return None
 
     @property
     def name(self) -> str:
-        """What it was made with."""
+        """The name of the penalty's class."""
         return type(self).__name__
 
     def solved(self) -> None:
-        """Refuse a penalty whose lam is still to be chosen: only `fit` can."""
+        """Refuse a penalty whose lam is not a number yet: only `fit` can choose it."""
         if self.criterion is not None:
             raise InputError(
                 f"lam={self.criterion!r} is chosen by mg.fit; give a number here, such as "
@@ -125,19 +125,19 @@ class Scaled(Penalty):
         return self.lam if isinstance(self.lam, str) else None
 
     def freedom(self, theta: np.ndarray) -> int:
-        """Degrees of freedom of an optimum: the coefficients that are not 0."""
+        """The degrees of freedom of an optimum: its number of nonzero coefficients."""
         return int(np.count_nonzero(theta))
 
     @abc.abstractmethod
     def ratios(self, gradient: np.ndarray) -> np.ndarray:
-        """For each piece that is penalised, the lam from which on it is 0 at this gradient."""
+        """For each penalised piece, the smallest lam at which it is 0, given this gradient."""
 
     def largest(self, gradient: np.ndarray) -> float:
-        """The lam from which on 0 is optimal, if the mean loss has this gradient there."""
+        """The smallest lam at which 0 is optimal, given the mean loss's gradient at 0."""
         return float(self.ratios(gradient).max(initial=0.0))
 
     def noise(self, sizes: np.ndarray) -> float:
-        """The lam that the typical piece of a gradient of noise of these sizes would meet."""
+        """The median over pieces of the lam at which a gradient of these sizes gives 0."""
         felt = self.ratios(sizes)
         return float(np.median(felt)) if felt.size else 0.0
 
@@ -147,7 +147,7 @@ class Scaled(Penalty):
 
     @property
     def said(self) -> str:
-        """What else it was made with, in its representation."""
+        """The other arguments, for the representation."""
         return ""
 
 
@@ -181,5 +181,5 @@ def check_length(what: str, length: int, p: int) -> None:
 
 
 def columns(a: Array, theta: Array) -> Array:
-    """Numbers (p,) beside theta (p,) or (p, K)."""
+    """Numbers (p,), reshaped to broadcast with theta (p,) or (p, K)."""
     return a[:, None] if np.ndim(a) == 1 and np.ndim(theta) == 2 else a

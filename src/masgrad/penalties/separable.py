@@ -26,7 +26,7 @@ from masgrad.types import Array, namespace
 
 
 class Pieces(NamedTuple):
-    """Where coordinates are free to move; h's slope and curvature there, and how far they hold."""
+    """The free coordinates, h's slope and curvature there, and the interval where these hold."""
 
     free: np.ndarray
     slope: np.ndarray
@@ -45,11 +45,11 @@ class Separable(Penalty):
 
     @abc.abstractmethod
     def pieces(self, theta: np.ndarray) -> Pieces:
-        """h near theta, (p,)."""
+        """The smooth pieces of h around theta, (p,)."""
 
     @abc.abstractmethod
     def only(self, index: np.ndarray) -> "Separable":
-        """The part of these coordinates."""
+        """The penalty restricted to these coordinates."""
 
 
 @traced
@@ -60,7 +60,7 @@ class ElasticNet(Scaled, Separable):
     Args:
         lam: its size, a number >= 0; in `fit` also "cv", "bic" or "aic".
         l1_ratio: between 0 (squares alone) and 1 (L1), as in scikit-learn.
-        weights: w, (p,); 1 unless given, 0 for a coefficient that is not penalised.
+        weights: w, (p,), by default 1; 0 for a coefficient that is not penalised.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -90,11 +90,11 @@ class ElasticNet(Scaled, Separable):
 
     @property
     def smooth(self) -> bool:
-        """Whether it is squares alone, which need no proximal map."""
+        """Whether the penalty is purely quadratic and needs no proximal map."""
         return bool(self.l1_ratio == 0) and self.criterion is None
 
     def _parts(self, theta: Array) -> tuple[Array, Array]:
-        """The sizes of |theta_j| and of theta_j^2 / 2."""
+        """The factors of |theta_j| and of theta_j^2 / 2."""
         w = 1.0 if self.weights is None else columns(self.weights, theta)
         return self.lam * self.l1_ratio * w, self.lam * (1.0 - self.l1_ratio) * w
 
@@ -140,7 +140,7 @@ def L1(lam: Any, weights: Any = None) -> ElasticNet:
 
     Args:
         lam: its size, a number >= 0; in `fit` also "cv", "bic" or "aic".
-        weights: w, (p,); 1 unless given, 0 for a coefficient that is not penalised.
+        weights: w, (p,), by default 1; 0 for a coefficient that is not penalised.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -171,7 +171,7 @@ class Box(Separable):
 
     Args:
         lower: a number, or one for each coefficient; -inf for none.
-        upper: likewise; inf for none.
+        upper: the same; inf for none.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -239,7 +239,7 @@ class Box(Separable):
 
 
 def _bound(name: str, end: Any) -> np.ndarray:
-    """A number, or one for each coefficient."""
+    """A bound: one number, or one per coefficient."""
     try:
         array = np.asarray(end, np.float64)
     except (TypeError, ValueError):

@@ -24,8 +24,8 @@ class GroupLasso(Scaled):
         lam: its size, a number >= 0; in `fit` also "cv", "bic" or "aic".
         groups: a whole number for each coefficient, (p,), equal within a group; -1 for none, a
             coefficient that is not penalised.
-        weights: w, one for each group in the order of their numbers; the square root of the
-            group's size unless given.
+        weights: w, one for each group in the order of their numbers; by default the square root
+            of the group's size.
 
     Example:
         >>> import numpy as np, masgrad as mg
@@ -67,7 +67,7 @@ class GroupLasso(Scaled):
         return self.lam * (w * self._lengths(theta)).sum(0)
 
     def prox(self, theta: Array, t: Array | float) -> Array:
-        """t is one number (a chain), or one for each coefficient, the same within a group."""
+        """The proximal map; t is a number (per chain), or one per coefficient, equal in a group."""
         xp, length = namespace(theta), self._lengths(theta)
         w = self.weights if theta.ndim == 1 else self.weights[:, None]
         if np.ndim(t) == theta.ndim > 0:
@@ -81,7 +81,7 @@ class GroupLasso(Scaled):
         return self.member.T @ self._largest(D) + alone * D
 
     def _largest(self, D: Array) -> Array:
-        """In each group."""
+        """The largest value in each group."""
         member = self.member if D.ndim == 1 else self.member[:, :, None]
         return (member * D[None]).max(1)
 
@@ -159,7 +159,7 @@ class Nuclear(Scaled):
         return namespace(theta).moveaxis(W.reshape(*theta.shape[1:], -1), -1, 0)
 
     def rank(self, theta: np.ndarray) -> int:
-        """The rank of W, as far as thresholding left singular values above rounding."""
+        """The numerical rank of W: its singular values above rounding."""
         s = self._svd(theta)[1]
         return int((s > 1e-9 * max(float(s.max()), 1e-300)).sum())
 

@@ -55,7 +55,7 @@ class Acceleration:
 
 
 def acceleration(model: GLM, X: Array, region: Array, mean: Array, variance: Array) -> Acceleration:
-    """The constant C of the acceleration theorem on these rows, and the check of its inequality.
+    """The constant C of the acceleration theorem on these rows, and both sides of its inequality.
 
     Paper: Theorem Acceleration - the constant C from xi^2, beta and c'', and both sides
 
@@ -141,7 +141,7 @@ def _canonical(model: GLM) -> Cumulant:
 
 
 def _response(name: str, values: Array, X: np.ndarray) -> np.ndarray:
-    """One number a row; a single one is that of all rows."""
+    """One number per row; a scalar applies to all rows."""
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):

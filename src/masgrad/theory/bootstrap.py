@@ -33,5 +33,5 @@ class Bootstrap:
 
     @property
     def smallest_batch(self) -> int:
-        """The n from which on this step is short enough: n > eta N."""
+        """The smallest n for which this step is short enough: n > eta N."""
         return math.floor(self.step_size * self.rows) + 1

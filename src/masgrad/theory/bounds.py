@@ -159,7 +159,7 @@ def tv_rate(steps: int, batch_size: int) -> TotalVariationRate:
 
 
 def _checked(lipschitz, bound, beta, step_size, dim, steps):
-    """l^2, M^2, beta, eta, p and k."""
+    """Check the arguments; return l^2, M^2, beta, eta, p and k."""
     return (
         as_size("lipschitz", lipschitz, zero=True) ** 2,
         as_size("bound", bound, zero=True) ** 2,

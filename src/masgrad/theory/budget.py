@@ -13,7 +13,7 @@ from masgrad.chains.door import sample_rows
 from masgrad.checks import as_number, as_size, check_count
 from masgrad.covariance.moments import Moments
 from masgrad.errors import InputError, StationarityWarning
-from masgrad.kernels.landscape import ENDLESS, landscape
+from masgrad.kernels.landscape import SIMULATED_ROWS, landscape
 from masgrad.models.model import Model, check_model
 from masgrad.precision import float64
 from masgrad.theory.planning import (
@@ -81,7 +81,7 @@ def _within(rows: int, gap: float, plan: Callable[[float], AnyPlan]) -> AnyPlan:
 
 @dataclass(frozen=True)
 class RowsNeeded:
-    """Rows with which each coordinate's interval has the wanted half-width.
+    """The number of rows at which each coordinate's interval has the required half-width.
 
     Args:
         per_coordinate: (p,).
@@ -95,7 +95,7 @@ class RowsNeeded:
 
     @property
     def rows(self) -> int:
-        """Enough for all coordinates."""
+        """The number of rows that suffices for all coordinates."""
         return int(self.per_coordinate.max())
 
 
@@ -137,10 +137,10 @@ def rows_for_width(
 
 
 def _warn_off_optimum(m: Moments) -> None:
-    """The pilot's estimate is its optimum: a Newton step stays within half a standard error."""
+    """Warn if theta is not the pilot's optimum: a Newton step beyond half a standard error."""
     error = np.sqrt(np.diag(m.sandwich) / m.count)
     step = np.abs(np.linalg.solve(m.hessian, m.mean))
-    if m.count < ENDLESS and np.any(step > 0.5 * error):
+    if m.count < SIMULATED_ROWS and np.any(step > 0.5 * error):
         warnings.warn(
             "theta is more than half a standard error away from the optimum of the pilot's rows; "
             "give their estimate",
@@ -150,7 +150,7 @@ def _warn_off_optimum(m: Moments) -> None:
 
 
 def _widths(half_width: Array, p: int) -> np.ndarray:
-    """One positive number for each coordinate."""
+    """The half-widths as one positive number per coordinate."""
     try:
         width = np.broadcast_to(np.asarray(half_width, float), p)
     except (TypeError, ValueError):

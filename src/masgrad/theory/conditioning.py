@@ -13,7 +13,7 @@ import numpy as np
 from masgrad.chains.door import sample_rows
 from masgrad.covariance.choose import check_ridge
 from masgrad.covariance.least_squares import LeastSquaresMoments
-from masgrad.covariance.root import FLOOR
+from masgrad.covariance.root import EIGENVALUE_FLOOR
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
@@ -24,8 +24,8 @@ from masgrad.theory.pairs import Found, largest, power, top
 from masgrad.theory.regions import Segments, as_points
 from masgrad.types import Array, Rows
 
-NOISELESS = 1e-26
-"""Size of Sigma beside that at other points below which it is nothing but rounding."""
+NOISELESS_SIGMA = 1e-26
+"""Size of Sigma, relative to other points, below which it is rounding error."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Conditioning:
 
     @property
     def alpha(self) -> float:
-        """Positive where the theorem's strong convexity holds on this region."""
+        """The smallest eigenvalue; positive if the theorem's strong convexity holds here."""
         return self.lowest.value
 
     @property
@@ -68,12 +68,12 @@ class Conditioning:
 
     @property
     def kappa_masgrad(self) -> float:
-        """gamma / alpha; infinite where alpha is not positive."""
+        """gamma / alpha; infinite if alpha is not positive."""
         return self.gamma / self.alpha if self.alpha > 0 else np.inf
 
     @property
     def kappa_gd(self) -> float:
-        """Condition number of gradient descent; infinite where some H is not positive definite."""
+        """Condition number of gradient descent; infinite if some H is not positive definite."""
         low = self.flattest.value
         return self.steepest.value / low if low > 0 else np.inf
 
@@ -148,7 +148,7 @@ def conditioning(
 
 
 def _pairing(region: Array | Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Points w, points v, and which w each v goes with (None: all)."""
+    """Points w, points v, and the index of the w paired with each v (None: all pairs)."""
     if not isinstance(region, Segments):
         points = as_points("region", region)
         return points, points, None
@@ -157,7 +157,7 @@ def _pairing(region: Array | Segments) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _moments(model, data, at: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sigma at the points w and H at the points v; each point once, with a progress bar."""
+    """Sigma at the points w and H at the points v, each computed once, with a progress bar."""
     look, known = landscape(model, data), {}
     both = {w.tobytes() for w in at}
     points = {v.tobytes(): v for v in (*at, *along)}
@@ -177,14 +177,14 @@ def from_matrices(
     partner: np.ndarray | None = None,
     ridge: float = 0.0,
 ) -> Conditioning:
-    """The same from Sigma (m, p, p) at the points w and H (k, p, p) at the points v."""
+    """Conditioning from Sigma (m, p, p) at the points w and H (k, p, p) at the points v."""
     covs = covs + ridge * np.eye(covs.shape[1])
     values, vectors = np.linalg.eigh(covs)
     _check_regular(covs, values)
     V = np.sqrt(values), vectors
     curvature = np.linalg.eigvalsh(hessians)
     steep, flat = int(curvature[:, -1].argmax()), int(curvature[:, 0].argmin())
-    definite = bool((curvature[:, 0] > FLOOR * curvature[:, -1]).all())
+    definite = bool((curvature[:, 0] > EIGENVALUE_FLOOR * curvature[:, -1]).all())
     if partner is None:
         highest, lowest = _over_all_pairs(V, hessians, definite)
     else:
@@ -200,23 +200,23 @@ def from_matrices(
 
 
 def _unless_rounding(low: Array, high: Array) -> Array:
-    """0 for what is nothing beside the largest eigenvalue of the same matrix."""
-    return np.where(np.abs(low) > FLOOR * np.abs(high), low, 0.0)
+    """The value, or 0 if it is rounding error relative to the largest eigenvalue."""
+    return np.where(np.abs(low) > EIGENVALUE_FLOOR * np.abs(high), low, 0.0)
 
 
 def _check_regular(covs: np.ndarray, values: np.ndarray) -> None:
-    """V(w) is positive definite at every point, as all theorems assume, and can be computed."""
+    """Check that V(w) is positive definite at every point, as all theorems assume."""
     spread = np.sqrt(np.maximum(np.einsum("mii->mi", covs), np.finfo(float).tiny))
     correlations = covs / spread[:, :, None] / spread[:, None]
-    singular = ~(np.linalg.eigvalsh(correlations)[:, 0] > FLOOR)
-    singular |= ~(values[:, -1] > NOISELESS * values.max())
+    singular = ~(np.linalg.eigvalsh(correlations)[:, 0] > EIGENVALUE_FLOOR)
+    singular |= ~(values[:, -1] > NOISELESS_SIGMA * values.max())
     if singular.any():
         raise InputError(
             f"V(w) is singular at point {int(np.argmax(singular))} of the region, and the theorems "
             "assume it positive definite: the gradient has no noise in some direction there; drop "
             "redundant columns, leave that point out, or pass ridge="
         )
-    uneven = ~(values[:, 0] > FLOOR * values[:, -1])
+    uneven = ~(values[:, 0] > EIGENVALUE_FLOOR * values[:, -1])
     if uneven.any():
         raise InputError(
             f"V(w) at point {int(np.argmax(uneven))} of the region has standard deviations from "

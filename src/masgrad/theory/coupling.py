@@ -49,6 +49,7 @@ def coupled(
     theta0: Array,
     steps: int,
     batch_size: int,
+    *,
     substeps: int = 16,
     chains: int = 1000,
     seed: int = 0,
@@ -89,11 +90,12 @@ def coupled(
     chains, seed = check_count("chains", chains), check_seed(seed)
     theta = jnp.asarray(door.starts(model, theta0, door.sample_rows(model, data), chains))
     fine = dataclasses.replace(kernel, step_size=np.asarray(kernel.step_size) / substeps)
+    kernels = kernel, fine
     states = kernel.init(theta), fine.init(theta)
     with Progress(steps) as bar:
         for k in range(steps):
             key = jax.random.fold_in(jax.random.key(seed), k)
-            states = _advance(kernel, fine, field, states, key, np.asarray(n), substeps)
+            states = _advance(kernels, field, states, key, np.asarray(n), substeps)
             jax.block_until_ready(states[1].theta)
             bar.update(k + 1)
     ends = Coupled(*(np.asarray(s.theta.T) for s in states))
@@ -104,16 +106,15 @@ def coupled(
 
 @eqx.filter_jit
 def _advance(
-    kernel: Kernel,
-    fine: Kernel,
+    kernels: tuple[Kernel, Kernel],
     field: Field,
     states: tuple[State, State],
     key: Array,
     n: Array | int,
     substeps: int,
 ) -> tuple[State, State]:
-    """One coarse step, and the fine ones with the increments that it is the sum of."""
-    coarse, state = states
+    """One coarse step, and the fine steps whose increments sum to the coarse one."""
+    (kernel, fine), (coarse, state) = kernels, states
     z = jax.random.normal(key, (substeps, *state.theta.shape)) / jnp.sqrt(n)
     whole = z.sum(0) / np.sqrt(substeps)
     part = lambda s, push: (pushed_step(fine, s, field, np.sqrt(substeps) * push), None)  # noqa: E731

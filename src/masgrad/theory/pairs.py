@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDS = 20
-"""After so many rounds what is left is visited pair by pair."""
+MOST_ROUNDS = 20
+"""Rounds after which the remaining pairs are searched one by one."""
 CHUNK_NUMBERS = 2**18
-"""Numbers in the matrices whose eigenvalues are taken at a time."""
-TOLERANCE = 1e-10
+"""Size of the matrices whose eigenvalues are computed at a time, in numbers."""
+RELATIVE_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
 class Found:
-    """A value, and the numbers of its w and v."""
+    """A value, and the indices of its w and v."""
 
     value: float
     w: int
@@ -52,16 +52,16 @@ def largest(P: tuple[np.ndarray, np.ndarray], Q: np.ndarray) -> Found:
     left = np.ones(bounds.shape, bool)
     best = Found(-np.inf, 0, 0)
     i, j = 0, 0
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         row, column = top(half[i], Q), top(half, Q[j])
         best = _better(best, Found(float(row.max()), i, int(row.argmax())))
         best = _better(best, Found(float(column.max()), int(column.argmax()), j))
         bounds = np.minimum(bounds, np.outer(top(half, inverse[i]), np.maximum(row, 0.0)))
-        if values[j, 0] > TOLERANCE * values[j, -1]:
+        if values[j, 0] > RELATIVE_TOLERANCE * values[j, -1]:
             root = power(values[j : j + 1], vectors[j : j + 1], -0.5)[0]
             bounds = np.minimum(bounds, np.outer(np.maximum(column, 0.0), top(root, Q)))
         bounds[i], bounds[:, j] = -np.inf, -np.inf
-        left = bounds > best.value * (1 + TOLERANCE)
+        left = bounds > best.value * (1 + RELATIVE_TOLERANCE)
         if left.sum() <= 2 * (len(half) + len(Q)):
             break
         i, j = divmod(int(bounds.argmax()), len(Q))

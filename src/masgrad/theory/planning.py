@@ -28,7 +28,7 @@ REGION = "alpha, gamma and max ||V|| are of a region: the plan holds while the c
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What every plan says.
+    """The part common to all plans.
 
     Args:
         steps: T.
@@ -264,7 +264,7 @@ def _gamma(gamma: float) -> float:
 
 
 def _shared(gap: float, epsilon: float, dim: int, v_max: float) -> tuple[float, float, int, float]:
-    """The constants that both theorems take."""
+    """Check the constants that both theorems use."""
     gap, epsilon = as_size("gap", gap, zero=True), as_size("epsilon", epsilon)
     if as_number("v_max", v_max) <= 0:
         raise InputError(f"v_max={v_max:g}: the theorems assume V positive definite, max ||V|| > 0")
@@ -273,5 +273,5 @@ def _shared(gap: float, epsilon: float, dim: int, v_max: float) -> tuple[float, 
 
 
 def _whole(x: float) -> int:
-    """The smallest whole number from x on, where rounding does not count."""
+    """The smallest integer >= x, up to rounding error."""
     return math.ceil(x * (1 - 1e-12))

@@ -83,6 +83,7 @@ def closeness_rate(
     theta0: Array,
     steps: int,
     batch_sizes: Sequence[int],
+    *,
     chains: int = 20_000,
     seed: int = 0,
 ) -> ClosenessRate:
@@ -105,7 +106,7 @@ def closeness_rate(
         >>> sample = lambda key, n: jax.random.exponential(key, (n, 1))
         >>> data = mg.Simulator(sample, moments=lambda theta: (theta - 1, jnp.eye(1)))
         >>> model = mg.CustomLoss(lambda theta, z: ((theta - z) ** 2).sum() / 2, 1)
-        >>> rate = mg.theory.closeness_rate(mg.sgd(0.5), model, data, [2.0], 1, [2, 8], 4000)
+        >>> rate = mg.theory.closeness_rate(mg.sgd(0.5), model, data, [2.0], 1, [2, 8], chains=4000)
         >>> rate.ks.shape
         (2,)
     """
@@ -117,12 +118,13 @@ def closeness_rate(
         check_count("chains", chains, 2),
         check_seed(seed),
     )
-    found = [_at(kernel, model, data, theta0, steps, int(n), chains, seed) for n in sizes]
+    same = {"steps": steps, "chains": chains, "seed": seed}
+    found = [_at(kernel, model, data, theta0, n=int(n), **same) for n in sizes]
     names = ("ks", "ks_baseline", "w2", "w2_baseline")
     return ClosenessRate(sizes, steps, *(np.array([getattr(c, k) for c in found]) for k in names))
 
 
-def _at(kernel, model, data, theta0, steps, n, chains, seed) -> Closeness:
+def _at(kernel, model, data, theta0, *, steps, n, chains, seed) -> Closeness:
     """Chain, diffusion and a copy at one n, in standard deviations of the diffusion."""
     limit = diffusion(kernel)
     ends = [

@@ -56,7 +56,7 @@ def ball(
         radius: positive.
         points: m, the number of points; every second one lies on the surface.
         seed: of the directions.
-        metric: M, (p, p); the identity unless given. H makes it a ball in predictions.
+        metric: M, (p, p), by default the identity; H gives a ball in predictions.
 
     Example:
         >>> import masgrad as mg
@@ -107,7 +107,7 @@ def path(trace: Trace, points: int = 200) -> np.ndarray:
 
 
 def segments(path: Array, optimum: Array, points: int = 5) -> Segments:
-    """What the proofs need of a path: from each point the ways to the next one and to the optimum.
+    """The segments that the proofs need: from each point to the next one and to the optimum.
 
     Args:
         path: successive points, (m, p), such as `run(..., batch_size=None, chains=1).theta[0]`.

@@ -30,10 +30,10 @@ from masgrad.theory.bounds import (
 from masgrad.theory.regions import as_points
 from masgrad.types import Array, Rows
 
-GRADIENT = 1e-6
-"""Relative asymmetry of the Jacobian up to which a field counts as a gradient."""
-POINTS = 64
-"""Points that are differentiated at a time."""
+LARGEST_ASYMMETRY = 1e-6
+"""Largest relative asymmetry of the Jacobian of a field that counts as a gradient."""
+POINTS_AT_A_TIME = 64
+"""Number of points differentiated at a time."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Smoothness:
         bound: largest |h|, M.
         convexity: smallest eigenvalue of the Jacobian's symmetric part.
         curl: largest norm of J - J', relative to the Lipschitz constant: 0 for a gradient.
-        points: how many were looked at.
+        points: number of points examined.
     """
 
     lipschitz: float
@@ -61,11 +61,11 @@ class Smoothness:
         """
         if self.lipschitz == 0:
             return 1.0
-        flat = self.convexity >= -GRADIENT * self.lipschitz
-        if self.curl > GRADIENT or not flat or step_size > 2 / self.lipschitz:
+        flat = self.convexity >= -LARGEST_ASYMMETRY * self.lipschitz
+        if self.curl > LARGEST_ASYMMETRY or not flat or step_size > 2 / self.lipschitz:
             return smooth_expansion(self.lipschitz, step_size)
         alpha = min(self.convexity, self.lipschitz)
-        if alpha <= GRADIENT * self.lipschitz or step_size > 2 / (alpha + self.lipschitz):
+        if alpha <= LARGEST_ASYMMETRY * self.lipschitz or step_size > 2 / (alpha + self.lipschitz):
             return convex_expansion(self.lipschitz, step_size)
         return strongly_convex_expansion(alpha, self.lipschitz, step_size)
 
@@ -125,9 +125,12 @@ def field_and_jacobian(
     points = door.starts(model, points, rows, len(points))
     unit = dataclasses.replace(kernel, step_size=1.0)
     count = points.shape[1]
-    padded = np.pad(points, ((0, 0), (0, -count % POINTS)), mode="edge")  # compiled for one size
+    padded = np.pad(
+        points, ((0, 0), (0, -count % POINTS_AT_A_TIME)), mode="edge"
+    )  # compiled for one size
     pieces = [
-        _differentiate(unit, field, padded[:, s : s + POINTS]) for s in range(0, count, POINTS)
+        _differentiate(unit, field, padded[:, s : s + POINTS_AT_A_TIME])
+        for s in range(0, count, POINTS_AT_A_TIME)
     ]
     h, J, floored = (np.concatenate(parts, -1)[..., :count] for parts in zip(*pieces, strict=True))
     if floored.any():

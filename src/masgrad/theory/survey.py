@@ -27,8 +27,8 @@ from masgrad.theory.planning import ConvexPlan, NonConvexPlan, plan_convex, plan
 from masgrad.theory.regions import Segments, ball
 from masgrad.types import Array, Rows
 
-POINTS = 16
-"""Points of the sublevel set besides the start."""
+SUBLEVEL_POINTS = 16
+"""Number of points in the sublevel set besides the start."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Survey:
         return plan_convex(epsilon=epsilon, **self._convex)
 
     def convex_within(self, rows: int) -> ConvexPlan:
-        """The most accurate plan that draws at most so many rows."""
+        """The most accurate plan that draws at most `rows` rows."""
         return convex_within(rows, **self._convex)
 
     def plan_nonconvex(self, epsilon: float, delta: float) -> NonConvexPlan:
@@ -93,9 +93,9 @@ def survey(
     Args:
         model: the loss.
         data: rows, or for `Linear()` `LeastSquaresMoments`.
-        theta0: the start; 0 unless given.
-        optimum: of the mean loss; found for GLMs, else to be given.
-        region: as in `conditioning`; the set L <= L(theta0) unless given.
+        theta0: the start, by default 0.
+        optimum: the minimiser of the mean loss; required unless the model is a GLM.
+        region: as in `conditioning`; by default the set L <= L(theta0).
         ridge: added to Sigma, as in `mg.masgrad(..., ridge=)`.
 
     Example:
@@ -144,7 +144,7 @@ def _optimum(model: Model, data, checked: Rows) -> np.ndarray:
 
 
 def _risk(model: Model, data, theta: np.ndarray) -> float:
-    """L(theta); from kept moments, up to a constant."""
+    """L(theta); up to a constant if computed from moments."""
     if isinstance(data, LeastSquaresMoments):
         away = theta - data.optimum()
         return float(away @ data.hessian @ away / 2)
@@ -155,7 +155,7 @@ def _risk(model: Model, data, theta: np.ndarray) -> float:
 def _sublevel_set(
     model: Model, data, start: np.ndarray, best: np.ndarray, ridge: float
 ) -> tuple[Segments, str]:
-    """Points with L <= L(start), each with its ways to the optimum and to the next iterate."""
+    """Points with L <= L(start), with segments to the optimum and to the next iterate."""
     look = landscape(model, data)
     at = _points(model, data, start, best, look(best).hessian)
     share = np.array([0.0, 0.5, 1.0])[:, None]
@@ -173,7 +173,7 @@ def _points(model: Model, data, start, best, H: np.ndarray) -> np.ndarray:
         return best[None]
     if not np.linalg.eigvalsh(H)[0] > 0:
         raise InputError("H is not positive definite at the optimum: it is no strict minimum")
-    points = ball(best, radius, POINTS, metric=H)
+    points = ball(best, radius, SUBLEVEL_POINTS, metric=H)
     lowest, level = _risk(model, data, best), _risk(model, data, start)
     level += 1e-6 * (level - lowest)  # for a quadratic loss the surface is at the level itself
     with np.errstate(over="ignore"):

@@ -33,18 +33,18 @@ BINARY = {
 }
 
 LEARNED = ("center", "scale")
-"""Operations that become arithmetic once a mean and a deviation are known (`learning`)."""
+"""Operations that become arithmetic once the mean and standard deviation are known (`learning`)."""
 
 _SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _ARITY = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(BINARY, 2)
 
 
 class NotKnown(ValueError):
-    """A piece of Python that is none of the operations above."""
+    """Python syntax that is not one of the operations above."""
 
 
 def python_tree(text: str) -> tuple[ast.expr, dict[str, str]]:
-    """Python's syntax tree of a factor, and the columns in backquotes by their stand-ins."""
+    """Python's syntax tree of a factor, and the backquoted columns by their placeholders."""
     quoted: dict[str, str] = {}
 
     def stand_in(match: re.Match) -> str:
@@ -60,7 +60,7 @@ def python_tree(text: str) -> tuple[ast.expr, dict[str, str]]:
 
 
 def read(tree: ast.expr, quoted: Mapping[str, str]) -> Expression:
-    """The expression that a syntax tree stands for."""
+    """Convert a syntax tree to an expression."""
     match tree:
         case ast.Name(id=name):
             return ("column", quoted.get(name, name))
@@ -79,7 +79,7 @@ def read(tree: ast.expr, quoted: Mapping[str, str]) -> Expression:
 
 
 def _function(tree: ast.expr) -> str:
-    """log, np.log or numpy.log."""
+    """The name of a function written as log, np.log or numpy.log."""
     match tree:
         case ast.Name(id=name) if name in ("I", *FUNCTIONS, *LEARNED):
             return name
@@ -89,7 +89,7 @@ def _function(tree: ast.expr) -> str:
 
 
 def evaluate(expression: Expression, columns: Mapping[str, np.ndarray]) -> Any:
-    """The values of an expression; where there is none, such as log(-1), NaN."""
+    """The values of an expression; NaN where it is undefined, such as log(-1)."""
     operation, *arguments = expression
     if operation == "column":
         return columns[arguments[0]]

@@ -31,13 +31,13 @@ ADVICE = (
 
 
 class Factor(NamedTuple):
-    """What a factor says of itself.
+    """A factor as written in a formula.
 
     Attributes:
-        name: as it stands in the formula.
+        name: its text in the formula.
         expression: a plain column may turn out to be a category; anything else is a number.
         category: whether it was written C(...).
-        base: the level that C(...) names as base, if any.
+        base: the reference level named in C(...), if any.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Formula:
 
 
 def parse(formula: str, columns: Sequence[str] | None = None) -> Formula:
-    """The structure of "y ~ a + b:C(g)"; `columns` are those that "." stands for, besides y."""
+    """Parse a formula such as "y ~ a + b:C(g)"; "." stands for `columns` other than y."""
     if not isinstance(formula, str):
         raise InputTypeError(f"a formula such as 'y ~ a + b' is needed, got {formula!r:.80}")
     try:
@@ -94,8 +94,20 @@ def parse(formula: str, columns: Sequence[str] | None = None) -> Formula:
     return parsed
 
 
+def of_columns(response: str, columns: Sequence[str], intercept: bool = True) -> Formula:
+    """The formula "response ~ columns"; names may contain any characters.
+
+    Example:
+        >>> of_columns("y", ["a", "body mass"], intercept=False).text
+        '`y` ~ 0 + `a` + `body mass`'
+    """
+    text = " + ".join(["1" if intercept else "0", *(f"`{name}`" for name in columns)])
+    factors = tuple((Factor(name, ("column", name)),) for name in columns)
+    return Formula(f"`{response}` ~ {text}", response, ((), *factors) if intercept else factors)
+
+
 def _sides(formula: str, columns: Sequence[str] | None) -> tuple[list, list]:
-    """What formulaic makes of either side of "~": lists of its terms."""
+    """The left-hand and right-hand terms, as parsed by formulaic."""
     from formulaic import Formula  # a second to import, which those without a formula are spared
     from formulaic.parser.algos.tokenize import tokenize
 
@@ -154,7 +166,7 @@ def _factor(factor: Any) -> Factor:
 
 
 def _base(contrast: list[ast.expr]) -> Any:
-    """The base level that Treatment("b"), contr.treatment("b") or either with a keyword names."""
+    """The reference level in Treatment("b") or contr.treatment("b"), by position or keyword."""
     match contrast:
         case []:
             return None

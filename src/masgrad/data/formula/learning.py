@@ -33,9 +33,9 @@ def learn(
     """The terms of a formula for the columns of this table.
 
     Args:
-        formula: what `parse` made of it.
-        medium: the table; its columns of categories are read once.
-        weight: the column of frequencies: rows of weight 0 are not looked at.
+        formula: the parsed formula.
+        medium: the table; its categorical columns are read once.
+        weight: the column of frequencies; rows of weight 0 are ignored.
         offset: the column of offsets.
         exposure: the column of exposures.
     """
@@ -70,9 +70,9 @@ def _learned(
 
 
 def check_types(terms: Terms, medium: Medium) -> None:
-    """Columns that are used as numbers are numbers; those without a row may be of any type.
+    """Check that the columns used as numbers are numeric; an empty table may have any types.
 
-    Only predictions, which need no response, may be of no rows.
+    Only a table for predictions, without a response, may be empty.
     """
     if medium.count == 0:
         if terms.response is None:
@@ -91,7 +91,7 @@ def check_types(terms: Terms, medium: Medium) -> None:
 
 
 def check_table(terms: Terms, medium: Medium) -> None:
-    """A table that was not learned from has the types and levels of the one that was."""
+    """Check that a new table has the types and levels of the table the terms were learned from."""
     check_types(terms, medium)
     medium.check(terms.levels, terms.weight)
 
@@ -124,7 +124,7 @@ def _category(formula: Formula, factor: Factor, levels: tuple[Any, ...]) -> Cate
 
 
 def _check_names(formula: Formula, terms: Terms) -> None:
-    """Each column of X has a name of its own, and each product has columns."""
+    """Check that the columns of X have distinct names and that no product is empty."""
     for coded in terms.products:
         for name, reduced in coded:
             factor = terms.factors[name]
@@ -141,7 +141,7 @@ def _check_names(formula: Formula, terms: Terms) -> None:
 def fit_transforms(
     expressions: Sequence[Expression], medium: Medium, weight: str | None
 ) -> list[Expression]:
-    """The expressions with numbers where they had center and scale; innermost ones first."""
+    """Replace center and scale in the expressions by fitted numbers, innermost first."""
     fitted = list(expressions)
     while pending := list(dict.fromkeys(e for whole in fitted for e in _innermost(whole))):
         spreads = dict(zip(pending, _spreads(pending, medium, weight), strict=True))
@@ -150,7 +150,7 @@ def fit_transforms(
 
 
 def _innermost(whole: Expression) -> Iterator[Expression]:
-    """Arguments of center and scale in which there is neither."""
+    """Arguments of center and scale that contain neither."""
     if whole[0] in ("column", "number"):
         return
     inner = [e for argument in whole[1:] for e in _innermost(argument)]
@@ -170,7 +170,7 @@ def _with_numbers(whole: Expression, spreads: dict[Expression, Spread]) -> Expre
 
 
 def _spreads(pending: list[Expression], medium: Medium, weight: str | None) -> list[Spread]:
-    """Mean and deviation of each, by merging those of blocks."""
+    """Mean and standard deviation of each expression, merged over blocks."""
     if not medium.rereadable:
         raise InputError("center() and scale() need a read of their own; an iterator has only one")
     columns = tuple(dict.fromkeys(c for e in pending for c in columns_of(e)))

@@ -27,27 +27,27 @@ from masgrad.data.tables.medium import Columns, codes_of
 from masgrad.errors import InputError
 
 Part = tuple[str, bool]
-"""A factor by name, and whether it is a category that is reduced."""
+"""The name of a factor, and whether it is a category without its base level."""
 
 Coded = tuple[Part, ...]
-"""A product of such factors: some columns of X. () is the intercept."""
+"""A product of factors, which gives one or more columns of X; () is the intercept."""
 
 Places = list[tuple[str, np.ndarray]]
-"""For each category of a product where its codes are, and the column of each code, or -1."""
+"""For each category of a product: the column of its codes, and the column of X per code, or -1."""
 
 Planned = tuple[list[Expression], int, Places]
-"""A product: its numbers, its number of columns, its categories."""
+"""A product: its numeric factors, its number of columns, its categories."""
 
 
 class Number(NamedTuple):
-    """A factor of one column: a column of the table, or arithmetic of several."""
+    """A numeric factor: a column of the table, or an arithmetic expression of columns."""
 
     name: str
     expression: Expression
 
 
 class Category(NamedTuple):
-    """A factor with a column for each level, but for the base where it is reduced."""
+    """A categorical factor: one column per level, without the base level if reduced."""
 
     name: str
     column: str
@@ -55,7 +55,7 @@ class Category(NamedTuple):
     base: int = 0
 
     def kept(self, reduced: bool) -> list[int]:
-        """Levels that have a column."""
+        """The codes of the levels that have a column."""
         return [k for k in range(len(self.levels)) if not (reduced and k == self.base)]
 
     def labels(self, reduced: bool) -> list[str]:
@@ -63,7 +63,7 @@ class Category(NamedTuple):
         return [f"{self.name}[{mark}{self.levels[k]}]" for k in self.kept(reduced)]
 
     def places(self, reduced: bool) -> np.ndarray:
-        """The column of each level, or -1."""
+        """The column of each level, -1 for the base level if reduced."""
         kept = self.kept(reduced)
         places = np.full(len(self.levels), -1)
         places[kept] = np.arange(len(kept))
@@ -77,10 +77,10 @@ class Terms:
     Attributes:
         response: the column of y, or None.
         factors: numbers and categories by name.
-        products: what X is made of, in order: factors by name, reduced or not; () is the intercept.
+        products: the products that form the columns of X, in order; () is the intercept.
         weight: the column of frequencies, if any.
-        offset: the column that is added to the linear predictor, if any.
-        exposure: the column whose logarithm is added to it, if any.
+        offset: the column added to the linear predictor, if any.
+        exposure: the column whose logarithm is added to the linear predictor, if any.
     """
 
     response: str | None
@@ -92,7 +92,7 @@ class Terms:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns of X; of a product of categories the first varies fastest."""
+        """Names of the columns of X; in a product of categories the first varies fastest."""
         return tuple(name for coded in self.products for name in self._names(coded))
 
     def _names(self, coded: Coded) -> Iterator[str]:
@@ -106,7 +106,7 @@ class Terms:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Columns that are read as numbers: the response first, if any."""
+        """The columns read as numbers, the response first."""
         roles = (self.response, self.weight, self.offset, self.exposure)
         used = (
             name
@@ -118,7 +118,7 @@ class Terms:
 
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
-        """Levels of the columns that are read as categories."""
+        """The levels of the columns read as categories."""
         categories = (f for f in self.factors.values() if isinstance(f, Category))
         return {factor.column: factor.levels for factor in categories}
 
@@ -128,7 +128,7 @@ class Terms:
         return tuple(dict.fromkeys([*self.numbers, *self.levels]))
 
     def matrix(self, columns: Columns) -> np.ndarray:
-        """X of shape (n, p), float64, each of its columns contiguous."""
+        """X of shape (n, p) in float64, with contiguous columns."""
         X = empty_columns(len(next(iter(columns.values()))), len(self.names))
         start = 0
         for numbers, width, places in self._plan:
@@ -187,7 +187,7 @@ def _category(name: str, column: str, levels: list, base: int) -> Category:
 
 
 def _fill(out: np.ndarray, numbers: list[Expression], places: Places, columns: Columns) -> None:
-    """The columns of one product, (width, n)."""
+    """Fill in the columns of one product, (width, n)."""
     if not places and len(numbers) == 1:
         out[0] = evaluate(numbers[0], columns)
         return
@@ -226,13 +226,13 @@ def full_rank(terms: Iterable[Sequence[str]], categories: set[str]) -> list[Code
 
 
 def _spaces(term: Sequence[str], categories: set[str]) -> list[Coded]:
-    """The spaces whose sum a term spans: each category reduced, or left out."""
+    """The spaces whose sum a term spans: each category either reduced or omitted."""
     choices = [[((f, True),), ()] if f in categories else [((f, False),)] for f in term]
     return [sum(choice, ()) for choice in product(*choices)]
 
 
 def _join(spaces: Sequence[Coded]) -> list[Coded]:
-    """The fewest products that span the same, small ones first."""
+    """The smallest set of products with the same span, short ones first."""
     joined: list[Coded] = []
     for space in sorted(spaces, key=len):
         partner = next((other for other in joined if _extra(space, other) is not None), None)
@@ -246,7 +246,7 @@ def _join(spaces: Sequence[Coded]) -> list[Coded]:
 
 
 def _extra(space: Coded, other: Coded) -> Part | None:
-    """The one reduced factor that a product has beyond another, if that is all."""
+    """The reduced factor by which a product exceeds another, if that is the only difference."""
     more = set(space) - set(other)
     if len(space) - 1 != len(other) or len(more) != 1:
         return None

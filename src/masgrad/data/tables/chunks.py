@@ -21,9 +21,9 @@ class Chunks(Medium):
     """Data frames one after another.
 
     Args:
-        start: a function that starts the iterator.
-        rereadable: whether it may be called a second time.
-        columns: the columns that are needed.
+        start: a function that returns the iterator.
+        rereadable: whether it may be called again.
+        columns: the columns to read.
     """
 
     where = "the first data frame"
@@ -42,7 +42,7 @@ class Chunks(Medium):
         self.weight: str | None = None
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
-        """Every declared level, as if row 0 had it."""
+        """The declared levels, each reported at row 0."""
         self.weight = weight
         for name in names:
             if self.declared(name) is None:
@@ -55,14 +55,14 @@ class Chunks(Medium):
         return {n: Found(dict.fromkeys(held, 0), rows=2 * len(held)) for n, held in levels.items()}
 
     def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
-        """Not beforehand: each frame is checked when it is read."""
+        """Defer the check: each frame is checked when it is read."""
         self.weight = weight
 
     def declared(self, name: str) -> Sequence[Any] | None:
         return self.first.declared(name)
 
     def frames(self) -> Iterator[tuple[int, Memory]]:
-        """Each frame, and the row at which it begins."""
+        """Each frame with the number of its first row."""
         row = 0
         for frame in _with_rows(self.start()) if self.rest is None else self.rest:
             chunk = Memory(frame, self.needed)
@@ -100,5 +100,5 @@ class Chunks(Medium):
 
 
 def _with_rows(frames: Iterator[Any]) -> Iterator[Any]:
-    """The frames that have some: a filter may have left nothing of one."""
+    """The frames that are not empty; a filter may leave empty ones."""
     return (frame for frame in frames if len(as_frame(frame)))

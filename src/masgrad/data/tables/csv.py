@@ -37,7 +37,7 @@ class Csv(Medium):
             raise no_rows(paths)
 
     def _common(self, name: str) -> pa.DataType:
-        """The type of a column in all files; where they differ, the value that makes the text."""
+        """The common type of a column in all files; an error names the first value that is text."""
         types = [header.field(name).type for header in self.headers]
         try:
             return common_type(name, dict(zip(map(str, self.paths), types, strict=True)))
@@ -53,7 +53,7 @@ class Csv(Medium):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """In order, always."""
+        """Batches in file order, whether or not `rng` is given."""
         for k in range(len(self.paths)):
             rows = 0
             for batch in self._read(k, columns):
@@ -68,13 +68,13 @@ class Csv(Medium):
         numbers: Sequence[str],
         lookups: Mapping[str, Lookup],
     ) -> Iterator[Columns]:
-        """By another thread: Arrow's own do not number the rows."""
+        """Read ahead in our own thread: errors in Arrow's threads do not number the rows."""
         return prefetch(super().blocks(rng, size, numbers, lookups))
 
     def _read(
         self, k: int, columns: Sequence[str], first: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The batches of a file, or the first of them."""
+        """The batches of a file, or only the first."""
         header = self.headers[k]
         types = {name: self._type(name) for name in columns}
         try:
@@ -86,7 +86,7 @@ class Csv(Medium):
             raise _csv_error(self.paths[k], header.names, error) from None
 
     def _type(self, name: str) -> pa.DataType:
-        """How a column is read: numbers are float64, even where the first are whole."""
+        """The type a column is read as: float64 for numbers, even if the first are integers."""
         kind = self.types[name]
         if pa.types.is_boolean(kind):
             return kind
@@ -107,7 +107,7 @@ def _open_csv(path: Path, types: dict[str, pa.DataType]) -> csv.CSVStreamingRead
 
 
 def _first_text(path: Path, name: str) -> str:
-    """Which value of a column is no number, as Arrow complains of it."""
+    """The first value of a column that is not a number, found by Arrow's error."""
     try:
         for _ in _open_csv(path, {name: pa.float64()}):
             pass
@@ -118,7 +118,7 @@ def _first_text(path: Path, name: str) -> str:
 
 
 def _header(path: Path) -> pa.Schema:
-    """Names of all columns, and what their first values look like."""
+    """The names of all columns, with types inferred from their first values."""
     try:
         return _open_csv(path, {}).schema
     except PermissionError:
@@ -128,7 +128,7 @@ def _header(path: Path) -> pa.Schema:
 
 
 def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
-    """Arrow's complaint with our names: it counts rows from 1, and the header is one."""
+    """Arrow's error in our terms: Arrow numbers rows from 1 and counts the header."""
     text, bad = str(error), _no_number(error)
     if bad:
         return not_numeric(str(path), header[bad[0]], bad[1])
@@ -139,7 +139,7 @@ def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
 
 
 def _no_number(error: Exception) -> tuple[int, str] | None:
-    """The column of a value that Arrow cannot read as a number, and the value with its row."""
+    """The column number of a value that Arrow cannot parse as a number; the value and its row."""
     bad = re.search(r"column #(\d+): Row #(\d+): .*invalid value '(.*)'", str(error), re.DOTALL)
     return (int(bad[1]), f"{bad[3]!r:.80} at row {int(bad[2]) - 2}") if bad else None
 

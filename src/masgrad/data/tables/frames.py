@@ -24,7 +24,7 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.errors import InputError, InputTypeError
 
-KINDS = (
+TABLE_KINDS = (
     "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
     "Parquet or CSV files)"
 )
@@ -35,8 +35,8 @@ class Memory(Medium):
 
     Args:
         data: the table.
-        columns: the columns that are needed.
-        extra: further columns, given as arrays.
+        columns: the columns to read.
+        extra: additional columns, given as arrays.
     """
 
     ordered = False
@@ -71,7 +71,7 @@ class Memory(Medium):
         return Arrays(self.columns(numbers, lookups), (), size, real=False).blocks(rng)
 
     def columns(self, numbers: Sequence[str], lookups: Mapping[str, Lookup]) -> dict[str, Any]:
-        """Whole columns: numbers, and codes of categories, which are made once."""
+        """Whole columns: numbers, and codes of categories, which are computed once."""
         for name, lookup in lookups.items():
             if codes_of(name) not in self.held:
                 self.held[codes_of(name)] = encode(pa.array(self.held[name]), lookup)
@@ -86,7 +86,7 @@ class Memory(Medium):
 
 
 def as_frame(data: Any) -> Any:
-    """A pandas data frame, or narwhals' view of another eager one."""
+    """A pandas data frame, or the narwhals view of another eager data frame."""
     if isinstance(data, pd.DataFrame):
         return data
     if isinstance(data, Mapping):
@@ -99,11 +99,11 @@ def as_frame(data: Any) -> Any:
     except TypeError:
         lazy = hasattr(data, "collect")
         said = "; collect() it first, or write it to Parquet and give the path" if lazy else ""
-        raise InputTypeError(f"{KINDS} is needed, got {type(data).__name__}{said}") from None
+        raise InputTypeError(f"{TABLE_KINDS} is needed, got {type(data).__name__}{said}") from None
 
 
 def is_frame(data: Any) -> bool:
-    """Whether this is a table with named columns (a dictionary is not asked)."""
+    """Whether this is a data frame; dictionaries of columns do not count."""
     if isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch):
         return True
     if not hasattr(type(data), "columns"):
@@ -114,7 +114,7 @@ def is_frame(data: Any) -> bool:
 
 
 def _whole(values: Any) -> pa.Array:
-    """A column in one piece; one that is so already is not copied."""
+    """A column as one contiguous array, copied only if it is chunked."""
     if not isinstance(values, pa.ChunkedArray):
         return values
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
@@ -148,7 +148,7 @@ def _from_pandas(frame: pd.DataFrame, name: str) -> tuple:
 
 
 def _from_objects(column: pd.Series, name: str) -> pd.Series:
-    """Objects that are all text, or all numbers."""
+    """Convert a column of objects that are all text or all numbers."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind in ("string", "empty"):
         return column
@@ -179,7 +179,7 @@ def _from_narwhals(frame: Any, name: str) -> tuple:
 
 
 def numbers_of(data: Any, names: Sequence[str] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
-    """A table that is X itself: its numbers, and the names of its columns; of some, if named."""
+    """The numbers of a table that is X itself, and the column names; all columns unless named."""
     frame = as_frame(data)
     present = list(frame.columns)
     chosen = list(names) or present

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from masgrad.errors import InputError, InputTypeError
 
-MOST = 1000
-"""Levels of a category; more are likely a number or an identifier."""
+MOST_LEVELS = 1000
+"""Largest number of levels of a category; a column with more is likely a number or identifier."""
 
-FEW = 20
-"""Levels that no table is too short for."""
+ALWAYS_ALLOWED_LEVELS = 20
+"""Number of levels that is accepted however few rows the table has."""
 
 Lookup = Mapping[Any, int]
 """The code of each level. 1, 1.0 and True are one level, whatever type a file stores."""
@@ -26,13 +26,13 @@ Lookup = Mapping[Any, int]
 
 @dataclass
 class Found:
-    """What a column holds.
+    """The levels found in a column.
 
     Attributes:
         first: the first row of each level.
-        missing: the first row without a value.
-        rows: rows that were looked at.
-        orders: the orders of levels that Arrow's ordered dictionaries declare.
+        missing: the first row with a missing value.
+        rows: number of rows examined.
+        orders: the orders of levels declared by Arrow's ordered dictionaries.
     """
 
     first: dict[Any, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def lookup(levels: Sequence[Any]) -> Lookup:
 
 
 def encode(column: pa.Array, lookup: Lookup) -> np.ndarray:
-    """Codes of a column's values; -1 where a value is missing, or not a level."""
+    """The codes of a column's values; -1 for a missing value or an unknown level."""
     indices, values = _dictionary(column)
     table = np.array([*(lookup.get(value, -1) for value in values), -1], np.int32)
     return table[indices]
@@ -55,7 +55,7 @@ def encode(column: pa.Array, lookup: Lookup) -> np.ndarray:
 def survey(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], weight: str | None
 ) -> dict[str, Found]:
-    """What the columns hold, in the order of rows; rows of weight 0 are not looked at."""
+    """Find the levels of the columns in row order, ignoring rows of weight 0."""
     found = {name: Found() for name in names}
     row = 0
     for batch in batches:
@@ -87,12 +87,12 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
             )
         elif value is not None and value not in found.first:
             found.first[value] = row + int(rows[np.argmax(indices == k - 1)])
-    if len(found.first) > MOST:
-        raise _too_many(name, f"more than {MOST}", found)
+    if len(found.first) > MOST_LEVELS:
+        raise _too_many(name, f"more than {MOST_LEVELS}", found)
 
 
 def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
-    """Indices into a list of distinct values, -1 for a null; a NaN among the values is None."""
+    """Indices into the list of distinct values, -1 for a null; NaN values become None."""
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     if not pa.types.is_dictionary(column.type):
@@ -102,16 +102,16 @@ def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
 
 
 def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) -> tuple[Any, ...]:
-    """The levels of a column: sorted, or in the order in which its type declares them.
+    """The levels of a column: sorted, or in the order declared by its type.
 
     Args:
         name: the column.
-        found: what it holds.
-        declared: the categories of its type, if that has some.
-        whole: whether its numbers look whole, though they may have been read as floats.
+        found: the levels found in it.
+        declared: the categories declared by its type, or None.
+        whole: whether its numbers are integers, though they may have been read as floats.
     """
     levels = list(found.first)
-    if len(levels) > max(found.rows / 2, FEW):
+    if len(levels) > max(found.rows / 2, ALWAYS_ALLOWED_LEVELS):
         raise _too_many(name, f"{len(levels)} in {found.rows} rows", found)
     if declared is None and len(found.orders) == 1:
         (declared,) = found.orders
@@ -143,7 +143,7 @@ def check_missing(found: Mapping[str, Found], place: Callable[[int], str]) -> No
 def check_levels(
     found: Mapping[str, Found], levels: Mapping[str, Sequence[Any]], place: Callable[[int], str]
 ) -> None:
-    """Levels of new data are among those that were learned."""
+    """Check that new data have no levels other than those learned."""
     check_missing(found, place)
     for name, what in found.items():
         unseen = [level for level in what.first if level not in levels[name]]
@@ -156,7 +156,7 @@ def check_levels(
 
 
 def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
-    """Text that is mostly numbers is likely a number column with something odd in it."""
+    """Refuse text that is mostly numbers: likely a numeric column with a few invalid entries."""
     levels = list(found.first)
     other = _odd(levels)
     if other:
@@ -168,7 +168,7 @@ def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
 
 
 def _odd(levels: Sequence[Any]) -> list[Any]:
-    """The levels that are not numbers, where at least half are."""
+    """The levels that are not numbers, if at least half of all levels are."""
     other = [level for level in levels if not _is_number(level)]
     return other if len(other) <= len(levels) / 2 else []
 

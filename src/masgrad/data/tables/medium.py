@@ -18,18 +18,18 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
 Columns = Mapping[str, np.ndarray]
-"""Columns of numbers by name; those of a category's codes by `codes_of(name)`."""
+"""Numeric columns by name, and codes of categories by `codes_of(name)`."""
 
 
 class Medium(abc.ABC):
     """A table on its medium.
 
     Attributes:
-        where: how messages name it.
-        types: Arrow's type of each column that is needed.
+        where: the name of the table in messages.
+        types: the Arrow type of each column to read.
         count: number of rows, if known.
-        ordered: whether rows come in an order that deserves to be shuffled and watched.
-        rereadable: whether it can be read a second time.
+        ordered: whether rows come in stored order, so that they are shuffled and watched for drift.
+        rereadable: whether the table can be read again.
     """
 
     where: str
@@ -42,7 +42,7 @@ class Medium(abc.ABC):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """The columns of all rows, in order, or in some random order of large pieces."""
+        """The columns of all rows, in order, or with large pieces in a random order."""
 
     def blocks(
         self,
@@ -51,44 +51,44 @@ class Medium(abc.ABC):
         numbers: Sequence[str],
         lookups: Mapping[str, Lookup],
     ) -> Iterator[Columns]:
-        """The columns `size` rows at a time: numbers, and codes of categories."""
+        """Blocks of `size` rows: numeric columns, and codes of categories."""
         names = tuple(dict.fromkeys([*numbers, *lookups]))
         batches = (as_columns(b, numbers, lookups) for b in self.batches(rng, names))
         return cut(batches, size)
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
-        """What the columns of categories hold, in rows of positive weight."""
+        """Find the levels of categorical columns, in rows of positive weight."""
         if not names:
             return {}
         columns = (*names, weight) if weight is not None else names
         return survey(self.batches(None, tuple(dict.fromkeys(columns))), names, weight)
 
     def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
-        """Whether the columns of categories hold levels that were learned, and only those."""
+        """Check that the categorical columns have no levels other than those learned."""
         check_levels(self.find(tuple(levels), weight), levels, self.place)
 
     def declared(self, name: str) -> Sequence[Any] | None:
-        """Categories that the type of a column declares, in their order."""
+        """The categories declared by the type of a column, in order, or None."""
         return None
 
     def place(self, row: int) -> str:
-        """How to name a row, counted from 0 in the order of `batches(None)`."""
+        """The name of a row in messages, numbered from 0 in the order of `batches(None)`."""
         return f"row {row}"
 
 
 def codes_of(name: str) -> str:
-    """Where a category's codes are: a column may be a number in one term, a category in another."""
+    """The key of a category's codes; the column itself may be numeric in another term."""
     return f"\0{name}"
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether Arrow's type is read as numbers; bools are 0 and 1, as formulaic has them."""
+    """Whether an Arrow type is read as numbers; Booleans are 0 and 1, as in formulaic."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     return any(test(kind) for test in tests)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether Arrow's type is read as categories without being told."""
+    """Whether an Arrow type is read as categories by default."""
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return pa.types.is_dictionary(kind) or any(test(kind) for test in tests)
 
@@ -100,21 +100,21 @@ def kind_of(kind: pa.DataType) -> str:
 def as_columns(
     batch: pa.RecordBatch, numbers: Iterable[str], lookups: Mapping[str, Lookup]
 ) -> Columns:
-    """Numbers as views where Arrow allows, nulls as NaN; categories as codes."""
+    """Convert a batch: numbers as views if Arrow allows, nulls to NaN, categories to codes."""
     columns = {name: as_numpy(batch.column(name)) for name in numbers}
     codes = {codes_of(name): encode(batch.column(name), lookups[name]) for name in lookups}
     return columns | codes
 
 
 def as_numpy(column: pa.Array) -> np.ndarray:
-    """A view of Arrow's numbers; a copy where there are nulls, which become NaN, and bools."""
+    """A view of Arrow's numbers; a copy if there are nulls, which become NaN, or Booleans."""
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     return column.to_numpy(zero_copy_only=False)
 
 
 def cut(batches: Iterable[Columns], size: int) -> Iterator[Columns]:
-    """The same rows, `size` at a time: blocks do not depend on how the file was written."""
+    """Recut batches into blocks of `size` rows, so that they do not depend on the file's layout."""
     held: list[Columns] = []
     lacking = size
     for batch in batches:
@@ -144,7 +144,7 @@ def _join(pieces: list[Columns]) -> Columns:
 
 
 def shuffle(blocks: Iterable[Rows], size: int, rng: np.random.Generator) -> Generator[Rows]:
-    """The blocks in a random order, at most `size` of them held."""
+    """Shuffle blocks through a buffer of at most `size` blocks."""
     held = []
     for block in blocks:
         if len(held) < size:
@@ -174,7 +174,7 @@ def not_numeric(where: str, name: str, kind: Any) -> InputTypeError:
 
 
 def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
-    """The type that a column has in all files; numbers of several types are float64.
+    """The common type of a column in all files; mixed numeric types become float64.
 
     Args:
         name: the column.
@@ -199,7 +199,7 @@ def no_rows(paths: list[Path]) -> InputError:
 
 
 def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int) -> str:
-    """A row as the file that it is in and its number there."""
+    """The name of a row: its file, and its number in that file."""
     for path, count in zip(paths, counts, strict=True):
         if count is None or row < count:
             return f"row {row} of {path}"

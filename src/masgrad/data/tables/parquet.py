@@ -15,30 +15,32 @@ from pyarrow import dataset, fs
 from masgrad.data.tables.medium import Medium, check_columns, common_type, no_rows, place_in
 from masgrad.errors import InputError, MemoryWarning, say
 
-BATCH = 1 << 16
-"""Rows of an Arrow batch: smaller ones cost the scanner more than they save."""
+BATCH_ROWS = 1 << 16
+"""Rows per Arrow batch: smaller batches slow the scanner more than they save."""
 
-LOCAL = fs.LocalFileSystem()
+LOCAL_FILES = fs.LocalFileSystem()
 
 # pre_buffer would hold the whole file; buffered streams took a quarter less time than whole chunks.
-SCAN = dataset.ParquetFragmentScanOptions(
+SCAN_OPTIONS = dataset.ParquetFragmentScanOptions(
     pre_buffer=False,
     use_buffered_stream=True,
     buffer_size=1 << 18,
     page_checksum_verification=True,
 )
-FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN)
+PARQUET_FORMAT = dataset.ParquetFileFormat(default_fragment_scan_options=SCAN_OPTIONS)
 
-TEXT = (pa.string(), pa.large_string())
-"""Read as it is stored, by codes, which took a third of the time of making strings of them."""
+TEXT_TYPES = (pa.string(), pa.large_string())
+"""Text types read as dictionary codes, in a third of the time that strings take."""
 
 
 class Parquet(Medium):
-    """Parquet files of one set of columns."""
+    """Parquet files with the same columns."""
 
     def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
         self.paths, self.where = paths, str(paths[0])
-        self.fragments = [FORMAT.make_fragment(str(path.absolute()), LOCAL) for path in paths]
+        self.fragments = [
+            PARQUET_FORMAT.make_fragment(str(path.absolute()), LOCAL_FILES) for path in paths
+        ]
         for path, fragment in zip(paths, self.fragments, strict=True):
             check_columns(str(path), columns, _schema(path, fragment).names)
         self.counts: list[int] = [fragment.metadata.num_rows for fragment in self.fragments]
@@ -50,26 +52,26 @@ class Parquet(Medium):
         self.texts = [name for name in columns if self._is_coded(name)]
         if self.texts:
             coded = _coded(self.texts)
-            self.fragments = [coded.make_fragment(f.path, LOCAL) for f in self.fragments]
+            self.fragments = [coded.make_fragment(f.path, LOCAL_FILES) for f in self.fragments]
 
     def _type(self, name: str) -> pa.DataType:
-        """The type that all files share, or one to which Arrow casts the others."""
+        """The common type of a column in all files, to which Arrow casts if needed."""
         files = zip(self.paths, self.fragments, strict=True)
         types = {str(path): f.physical_schema.field(name).type for path, f in files}
         kind = common_type(name, types)
         return pa.float64() if pa.types.is_decimal(kind) else kind
 
     def _is_coded(self, name: str) -> bool:
-        """Whether all files have the column as text of one type."""
+        """Whether the column has the same text type in all files."""
         types = {fragment.physical_schema.field(name).type for fragment in self.fragments}
-        return len(types) == 1 and self.types[name] in TEXT
+        return len(types) == 1 and self.types[name] in TEXT_TYPES
 
     def _read_as(self, name: str) -> pa.DataType:
         kind = self.types[name]
         return pa.dictionary(pa.int32(), kind) if name in self.texts else kind
 
     def _check_memory(self, memory: int) -> None:
-        """Arrow decodes a row group whole, and the next one while its batches are read."""
+        """Warn of large row groups: Arrow decodes them whole, and the next one ahead of time."""
         groups = [(g.num_rows, f.path) for f in self.fragments for g in f.row_groups]
         rows, path = max(groups)
         fits = memory // (16 * len(self.types))
@@ -85,8 +87,8 @@ class Parquet(Medium):
     ) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(name, self._read_as(name)) for name in columns])
         pieces = self.fragments if rng is None else self._row_groups(rng)
-        rows = dataset.FileSystemDataset(pieces, schema, FORMAT, LOCAL)
-        scanner = rows.scanner(batch_size=BATCH, batch_readahead=1, fragment_readahead=1)
+        rows = dataset.FileSystemDataset(pieces, schema, PARQUET_FORMAT, LOCAL_FILES)
+        scanner = rows.scanner(batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
         try:
             yield from scanner.to_batches()
         except FileNotFoundError:
@@ -100,7 +102,7 @@ class Parquet(Medium):
         return [f.subset(row_group_ids=[g]) for f, g in (groups[i] for i in order)]
 
     def _culprit(self, schema: pa.Schema) -> str:
-        """The first file that fails on its own: the scanner, which reads ahead, does not say."""
+        """The first file that cannot be read; the scanner's error does not name it."""
         for fragment in self.fragments:
             try:
                 for _ in fragment.scanner(schema=schema, batch_readahead=1).to_batches():
@@ -114,9 +116,11 @@ class Parquet(Medium):
 
 
 def _coded(texts: list[str]) -> dataset.ParquetFileFormat:
-    """The format, with some columns of text read as dictionaries."""
+    """The Parquet format, with these text columns read as dictionaries."""
     options = dataset.ParquetReadOptions(dictionary_columns=texts)
-    return dataset.ParquetFileFormat(read_options=options, default_fragment_scan_options=SCAN)
+    return dataset.ParquetFileFormat(
+        read_options=options, default_fragment_scan_options=SCAN_OPTIONS
+    )
 
 
 def _schema(path: Path, fragment: Any) -> pa.Schema:
@@ -129,5 +133,7 @@ def _schema(path: Path, fragment: Any) -> pa.Schema:
 
 
 def parquet_names(path: Path) -> list[str]:
-    """All columns of a file."""
-    return _schema(path, FORMAT.make_fragment(str(path.absolute()), LOCAL)).names
+    """The columns of a file, without those that pandas stored as a data frame's index."""
+    schema = _schema(path, PARQUET_FORMAT.make_fragment(str(path.absolute()), LOCAL_FILES))
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [name for name in schema.names if name not in index]

@@ -1,4 +1,4 @@
-"""Which files are meant: a path, a pattern, a directory or a list of them."""
+"""Paths of table files from a path, a pattern, a directory or a list of them."""
 
 import glob
 import os
@@ -48,7 +48,7 @@ def _expand(item: Any) -> list[Path]:
 
 
 def _is_table(name: str) -> bool:
-    """Whether a file of a directory is meant: writers begin names of passing files with . or _."""
+    """Whether a file of a directory is a table; names of temporary files begin with . or _."""
     return name.lower().endswith(tuple(SUFFIXES)) and not name.startswith((".", "_"))
 
 
@@ -66,5 +66,5 @@ def is_paths(data: Any) -> bool:
 
 
 def column_names(path: Path) -> list[str]:
-    """All columns of a file: what "." of a formula stands for, besides the response."""
+    """The columns of a file that "." in a formula stands for, including the response."""
     return csv_names(path) if kind(path) == "CSV" else parquet_names(path)

@@ -1,4 +1,4 @@
-"""A pyarrow Dataset as batches of columns, whatever its format, partitions and filter."""
+"""A pyarrow Dataset of any format, partitioning and filter, as batches of columns."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,12 +7,12 @@ import pyarrow as pa
 from pyarrow import dataset
 
 from masgrad.data.tables.medium import Medium, check_columns, common_type, place_in
-from masgrad.data.tables.parquet import BATCH, SCAN
+from masgrad.data.tables.parquet import BATCH_ROWS, SCAN_OPTIONS
 from masgrad.errors import InputError
 
 
 class Scan(Medium):
-    """A dataset, read by batches; in a random order by pieces, where its format has some."""
+    """A dataset read in batches; row groups can be read in a random order if it is Parquet."""
 
     where = "the dataset"
 
@@ -29,7 +29,7 @@ class Scan(Medium):
             raise InputError(f"{self.where} has no rows; at least one observation is needed")
 
     def _check_fragments(self) -> None:
-        """A column is in all files or in none (a partition's), and of one kind in all of them."""
+        """Check that each column is in all files, or in none (a partition key), and of one kind."""
         files = [f for f in self.fragments if hasattr(f, "path")]
         for name in self.types:
             without = [f for f in files if name not in f.physical_schema.names]
@@ -41,9 +41,9 @@ class Scan(Medium):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        options: dict = {"columns": list(columns), "batch_size": BATCH, "batch_readahead": 1}
+        options: dict = {"columns": list(columns), "batch_size": BATCH_ROWS, "batch_readahead": 1}
         if self.parquet:
-            options["fragment_scan_options"] = SCAN
+            options["fragment_scan_options"] = SCAN_OPTIONS
         try:
             for piece in [self.data] if rng is None else self._pieces(rng):
                 last = {"fragment_readahead": 1} if piece is self.data else {}
@@ -55,7 +55,7 @@ class Scan(Medium):
             raise InputError(f"{self.where} cannot be read: {error}") from error
 
     def _pieces(self, rng: np.random.Generator) -> list:
-        """Row groups in a random order; a filtered dataset, or another format, as it is."""
+        """Row groups in a random order; the dataset itself if it is filtered or not Parquet."""
         if not self.parquet:
             return [self.data]
         groups = [group for f in self.fragments for group in f.split_by_row_group()]
@@ -69,7 +69,7 @@ class Scan(Medium):
 
 
 def _fragments(data: dataset.Dataset) -> list:
-    """Its files, or whatever it is made of; a filtered dataset does not tell."""
+    """The fragments of a dataset, such as files; [] for a filtered one, which lists none."""
     try:
         return list(data.get_fragments())
     except ValueError:

@@ -68,9 +68,11 @@ class Coordinates:
         H = None if s.hessian is None else self._transformed(s.hessian)
         M = None if s.meat is None else self._transformed(s.meat)
         # A centred column is at most as large as the raw one and its shift together.
-        peak = np.abs(s.peak) / np.abs(self.scale) * np.where(self.centre == 0, 1.0, 2.0)
+        largest = (
+            np.abs(s.max_weighted_x) / np.abs(self.scale) * np.where(self.centre == 0, 1.0, 2.0)
+        )
         expected = None if s.information is None else self._transformed(s.information)
-        return RowSums(s.gradient @ self.matrix, H, M, s.squares, peak, s.loss, expected)
+        return RowSums(s.gradient @ self.matrix, H, M, s.squares, largest, s.loss, expected)
 
     def _transformed(self, H: np.ndarray) -> np.ndarray:
         """J'H J, where J is a diagonal d plus, with a constant column k, a row r.

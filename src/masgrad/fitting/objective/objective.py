@@ -223,7 +223,7 @@ def add(a: RowSums, b: RowSums) -> RowSums:
         plus(a.hessian, b.hessian),
         plus(a.meat, b.meat),
         a.squares + b.squares,
-        np.maximum(a.peak, b.peak),
+        np.maximum(a.max_weighted_x, b.max_weighted_x),
         a.loss + b.loss,
         plus(a.information, b.information),
     )

@@ -20,7 +20,7 @@ from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
-from masgrad.models.family import Family, Tally
+from masgrad.models.family import Family, LikelihoodSums
 from masgrad.models.glm import GLM, add_offset, squared_residuals
 from masgrad.models.model import Model
 
@@ -29,15 +29,15 @@ def family_of(model: Model | None) -> Family | None:
     return model.family if isinstance(model, GLM) else None
 
 
-def likelihood_sums(model: Model | None, local: LocalModel) -> Tally | None:
+def likelihood_sums(model: Model | None, local: LocalModel) -> LikelihoodSums | None:
     """Sums over all rows; None without a likelihood, or if a read was not finished."""
     family = family_of(model)
     if family is None or not np.isfinite(local.constants).all():
         return None
     if isinstance(family, Gaussian):  # a sum of squares does not cancel as y^2 would
-        return Tally(local.squares / 2, 0.0, 0.0, local.count)
+        return LikelihoodSums(local.squares / 2, 0.0, 0.0, local.count)
     saturated, base = map(float, local.constants)
-    return Tally(local.loss, saturated, base, local.count)
+    return LikelihoodSums(local.loss, saturated, base, local.count)
 
 
 def dispersion(model: Model | None, local: LocalModel, free: int) -> float | None:

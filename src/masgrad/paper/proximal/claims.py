@@ -12,12 +12,10 @@ NEAR, FACTOR = 0.1, 2.0
 
 
 def claims(numbers: dict[str, dict]) -> list[Claim]:
-    """The paper's four, and what a reader should know beside them."""
-    made = (
-        _enough_steps, _monotone, _condition_numbers, _fewer_steps,
-        _inner_problem, _diagonal, _fista, _explicit,
-    )  # fmt: skip
-    return [claim(numbers) for claim in made]
+    """The paper's four claims with their verdicts, then the measurements that are not judged."""
+    judged = (_enough_steps, _monotone, _condition_numbers, _fewer_steps)
+    unjudged = [Claim(words, _each(numbers, told), None) for told, words in UNJUDGED.items()]
+    return [claim(numbers) for claim in judged] + unjudged
 
 
 def _enough_steps(x: dict[str, dict]) -> Claim:
@@ -79,70 +77,53 @@ def _fewer_steps(x: dict[str, dict]) -> Claim:
     )
 
 
-def _inner_problem(x: dict[str, dict]) -> Claim:
-    def measured(n: dict) -> str:
-        longer = f"{_step_ratio(n, 'step_seconds', 'madprox', 'proximal_gradient'):.1f} times"
-        if "step_seconds_on_moments_madprox" in n:
-            cheap = _step_ratio(n, "step_seconds_on_moments", "madprox", "proximal_gradient")
-            longer += f" ({cheap:.1f} on moments)"
-        return (
-            f"{n['inner_steps_madprox']:.0f} inner steps a step, which takes {longer} as long as "
-            f"one of proximal gradient; until 1e-6 {_times(n, 'madprox', 'proximal_gradient')}"
-        )
-
-    return Claim(
-        "A proximal step can be hard for a V that is not diagonal (times, not judged)",
-        _each(x, measured),
-        None,
+def _inner_problem(n: dict) -> str:
+    longer = f"{_step_ratio(n, 'step_seconds', 'madprox', 'proximal_gradient'):.1f} times"
+    if "step_seconds_on_moments_madprox" in n:
+        cheap = _step_ratio(n, "step_seconds_on_moments", "madprox", "proximal_gradient")
+        longer += f" ({cheap:.1f} on moments)"
+    return (
+        f"{n['inner_steps_madprox']:.0f} inner steps a step, which takes {longer} as long as "
+        f"one of proximal gradient; until 1e-6 {_times(n, 'madprox', 'proximal_gradient')}"
     )
 
 
-def _diagonal(x: dict[str, dict]) -> Claim:
-    def measured(n: dict) -> str:
-        return (
-            f"{_step_ratio(n, 'step_seconds', 'diagonal', 'madprox'):.2f} of dense V's time a step "
-            f"({n['inner_steps_diagonal']:.0f} inner steps); kappa {n['kappa_diagonal']:.3g} = "
-            f"{n['kappa_ratio_diagonal']:.1f} sqrt(kappa_GD), {_steps(n, 'diagonal')} steps, "
-            f"{_times(n, 'diagonal')}"
-        )
-
-    return Claim(
-        "diag(V) saves time in each step (times, not judged); no sqrt(kappa) is claimed for it",
-        _each(x, measured),
-        None,
+def _diagonal(n: dict) -> str:
+    return (
+        f"{_step_ratio(n, 'step_seconds', 'diagonal', 'madprox'):.2f} of dense V's time a step "
+        f"({n['inner_steps_diagonal']:.0f} inner steps); kappa {n['kappa_diagonal']:.3g} = "
+        f"{n['kappa_ratio_diagonal']:.1f} sqrt(kappa_GD), {_steps(n, 'diagonal')} steps, "
+        f"{_times(n, 'diagonal')}"
     )
 
 
-def _fista(x: dict[str, dict]) -> Claim:
-    def measured(n: dict) -> str:
-        return (
-            f"{_steps(n, 'fista')} steps against MadProx's {_steps(n, 'madprox')}; "
-            f"{_times(n, 'fista', 'madprox')}"
-        )
-
-    return Claim(
-        "Beside the paper: FISTA accelerates too, without V and without an inner problem",
-        _each(x, measured),
-        None,
+def _fista(n: dict) -> str:
+    return (
+        f"{_steps(n, 'fista')} steps against MadProx's {_steps(n, 'madprox')}; "
+        f"{_times(n, 'fista', 'madprox')}"
     )
 
 
-def _explicit(x: dict[str, dict]) -> Claim:
-    def measured(n: dict) -> str:
-        what = "nonzeros" if "nonzeros" in n else "rank"
-        left = {key: n[f"{what}_{key}"] for key in ("explicit", "subgradient", "madprox")}
-        return (
-            f"gap {n['final_gap_explicit']:.1e} at step {n['last_step_explicit']} with dense V and "
-            f"MadProx's eta, {n['final_gap_subgradient']:.1e} at step {n['last_step_subgradient']} "
-            f"with V = I and shrinking eta; {what} {left['explicit']} and {left['subgradient']}, "
-            f"MadProx {left['madprox']}, the optimum {n[what]}"
-        )
-
-    return Claim(
-        "Beside the paper: explicit sub-gradient steps have a floor, and no zeros or low rank",
-        _each(x, measured),
-        None,
+def _explicit(n: dict) -> str:
+    what = "nonzeros" if "nonzeros" in n else "rank"
+    left = {key: n[f"{what}_{key}"] for key in ("explicit", "subgradient", "madprox")}
+    return (
+        f"gap {n['final_gap_explicit']:.1e} at step {n['last_step_explicit']} with dense V and "
+        f"MadProx's eta, {n['final_gap_subgradient']:.1e} at step {n['last_step_subgradient']} "
+        f"with V = I and shrinking eta; {what} {left['explicit']} and {left['subgradient']}, "
+        f"MadProx {left['madprox']}, the optimum {n[what]}"
     )
+
+
+UNJUDGED: dict[Callable[[dict], str], str] = {
+    _inner_problem: "A proximal step can be hard for a V that is not diagonal (times, not judged)",
+    _diagonal: "diag(V) saves time in each step (times, not judged); no sqrt(kappa) is claimed "
+    "for it",
+    _fista: "Beside the paper: FISTA accelerates too, without V and without an inner problem",
+    _explicit: "Beside the paper: explicit sub-gradient steps have a floor, and no zeros or low "
+    "rank",
+}
+"""The claims without a verdict, by what each says of a problem's numbers."""
 
 
 def _each(x: dict[str, dict], measured: Callable[[dict], str]) -> str:
