@@ -22,9 +22,7 @@ from masgrad.fitting.uncertainty.diagnostics import (
     step_diagnostic,
 )
 from masgrad.models.glm import GLM
-from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
-from masgrad.models.network import ReluNetwork
 
 FEW_ROWS = 30
 """Rows for each parameter below which HC0 errors are too small."""
@@ -120,7 +118,7 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
             f"{local.count:,.0f} rows for {p} parameters: errors rest on {local.count - p:,.0f} "
             "degrees of freedom and are rough."
         )
-    if isinstance(task.model, GaussianMixture | ReluNetwork):
+    if task.model.several_optima:
         notes.append(
             "Local: about the optimum that was found, one of several; valid where the landscape is "
             "strongly Morse there (H positive definite)."

@@ -7,7 +7,6 @@ from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.options import Options
 from masgrad.models.glm import GLM
-from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
 
 COV_TYPES = ("robust", "HC0", "HC1", "HC3", "nonrobust")
@@ -59,7 +58,7 @@ def _check_cov_type(cov_type: str, model: Model, rereadable: bool) -> None:
     """Refuse a covariance that is not known, or that this model and these data do not have."""
     if cov_type not in COV_TYPES:
         raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(COV_TYPES)}")
-    if cov_type == "nonrobust" and not isinstance(model, GLM | GaussianMixture):
+    if cov_type == "nonrobust" and not model.is_likelihood:
         raise InputError(
             "cov_type='nonrobust' trusts the loss to be a negative log-likelihood, which "
             f"{type(model).__name__} need not be; use 'robust'"

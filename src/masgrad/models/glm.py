@@ -49,6 +49,7 @@ class GLM(Model):
     family: Family = eqx.field(static=True)
 
     row_axis = -1
+    is_likelihood = True
 
     def __init__(self, family: Family | str, link: str | None = None):
         self.family = as_family(family, link)

@@ -1,6 +1,7 @@
 """A mixture of Gaussians on the line with known equal weights and known variance."""
 
 import functools
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,6 +23,9 @@ class GaussianMixture(Model):
     Paper: Gaussian mixture - negative log-likelihood with known uniform weights
     """
 
+    several_optima: ClassVar[bool] = True
+    is_likelihood: ClassVar[bool] = True
+
     components: int = eqx.field(static=True)
     sigma: Array
 
@@ -37,6 +41,10 @@ class GaussianMixture(Model):
         if z.ndim != 1:
             raise InputError(f"data has shape {z.shape}; a mixture on the line needs (N,)")
         return np.asarray(z, np.float64)
+
+    def random_theta(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+        """Means at rows of the data, in order."""
+        return np.sort(rng.choice(rows, self.components, replace=len(rows) < self.components))
 
     def dim(self, rows: Rows) -> int:
         return self.components

@@ -51,9 +51,17 @@ class RowSums(NamedTuple):
 
 
 class Model(eqx.Module):
-    """The loss of one observation, `loss(theta, z)`, with z one row of the data."""
+    """The loss of one observation, `loss(theta, z)`, with z one row of the data.
+
+    Attributes:
+        row_axis: axis of the rows in what `prepare` returns.
+        several_optima: whether the loss is known to have several, so that results are local.
+        is_likelihood: whether the loss is a negative log-likelihood, which non-robust errors need.
+    """
 
     row_axis: ClassVar[int] = 0
+    several_optima: ClassVar[bool] = False
+    is_likelihood: ClassVar[bool] = False
 
     @abc.abstractmethod
     def loss(self, theta: Array, z: Rows) -> Array:
@@ -76,6 +84,10 @@ class Model(eqx.Module):
         if not np.isfinite(vector).all():
             raise InputError(f"theta is {vector[~np.isfinite(vector)][0]} at a coordinate")
         return vector
+
+    def random_theta(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+        """A random start, (p,), for a loss with several optima: standard normal."""
+        return rng.normal(size=self.dim(rows))
 
     # What a user asks of a whole data set.
 

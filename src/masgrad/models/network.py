@@ -24,6 +24,7 @@ class ReluNetwork(Model):
     """
 
     row_axis: ClassVar[int] = 1
+    several_optima: ClassVar[bool] = True
 
     inputs: int = eqx.field(static=True)
     hidden: int = eqx.field(static=True)

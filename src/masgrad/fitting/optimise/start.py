@@ -29,9 +29,7 @@ from masgrad.fitting.optimise.masgrad import warm_up
 from masgrad.fitting.sources import first_rows, random_rows
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
-from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
-from masgrad.models.network import ReluNetwork
 from masgrad.types import Rows
 
 START_ROWS = 1024
@@ -98,7 +96,7 @@ def _first_point(
     model, coordinates = objective.model, objective.coordinates
     if start is not None:
         return valid_start(objective, rows, coordinates.phi(model.theta(start, rows))), ()
-    if isinstance(model, GaussianMixture | ReluNetwork):
+    if model.several_optima:
         theta, note = _lowest_mode(objective, random_rows(rows, START_ROWS, rng), starts, rng)
         return coordinates.phi(theta), (note,)
     return valid_start(objective, rows), ()
@@ -188,7 +186,7 @@ def _lowest_mode(
     """The lowest end of descents on a few rows, and a note on the others."""
     ends, coordinates = [], objective.coordinates
     for _ in range(starts):
-        theta = random_start(objective.model, few, rng)
+        theta = objective.model.random_theta(few, rng)
         end = warm_up(objective, few, coordinates.phi(theta), masgrad_steps=20, most=60)
         ends.append((objective.losses(end.point, few).mean(), coordinates.theta(end.point)))
     risks = np.array([risk for risk, _ in ends])
@@ -198,11 +196,3 @@ def _lowest_mode(
         "others higher."
     )
     return min(ends, key=lambda end: end[0])[1], note
-
-
-def random_start(model: Model, rows: Rows, rng: np.random.Generator) -> np.ndarray:
-    """Means at rows of the data; weights N(0, 1)."""
-    if isinstance(model, GaussianMixture):
-        few = count_rows(rows) < model.components
-        return np.sort(rng.choice(rows, model.components, replace=few))
-    return rng.normal(size=model.dim(rows))

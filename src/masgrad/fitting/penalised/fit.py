@@ -24,8 +24,6 @@ from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.smooth import SmoothPenalty
 from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
-from masgrad.models.mixture import GaussianMixture
-from masgrad.models.network import ReluNetwork
 from masgrad.penalties.separable import ElasticNet
 from masgrad.progress import Progress
 
@@ -80,7 +78,7 @@ def check_penalised(task: Task) -> None:
             f"penalty={options.penalty} is for linear predictors, and {name} has none; add the "
             "penalty to the loss"
         )
-    if isinstance(task.model, GaussianMixture | ReluNetwork):
+    if task.model.several_optima:
         raise InputError(
             f"penalty={options.penalty} needs a convex loss, and that of {name} is not; run "
             "mg.madprox, or add the penalty to the loss"
