@@ -41,7 +41,7 @@ def optimum_alone(family: str, X: np.ndarray, y: np.ndarray, lam: float) -> np.n
     model, options = MODELS[family], Options(penalty=mg.L1(lam))
     source, _ = as_source(model, (X, y), None, options.memory, options.block_size)
     task = Task(model, source, None, options)
-    with reading(task, Progress(None, False, "rows"), "") as (reader, sample, _):
+    with reading(task, Progress(None, False, "rows"), "", single=False) as (reader, sample, _):
         method = KinkedPenalty.of(task, reader, sample)
         return method.space.theta(method.optimum().psi)
 

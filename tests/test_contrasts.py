@@ -15,7 +15,7 @@ from conftest import alpha
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.results import constraints, result
 from masgrad.fitting.results.constraints import read_equations
-from masgrad.fitting.results.estimates import METHODS, max_quantile
+from masgrad.fitting.results.estimates import INTERVAL_METHODS, max_quantile
 from results import made, spread
 
 NAMES = ("Intercept", "a", "b", "ab", "a:b", "C(g)[T.b]", "C(g)[T.c]", "my col", "x-y", "2")
@@ -183,7 +183,7 @@ def test_what_is_not_identified_has_no_interval():
     c = r.contrast("a - b, a + b, c")
     assert c.not_identified.tolist() == [True, False, False]
     assert np.isinf(c.se[0]) and np.isfinite(c.se[1:]).all() and np.isnan(c.pvalues[0])
-    for method in METHODS:
+    for method in INTERVAL_METHODS:
         assert np.isfinite(c.conf_int(0.05, method)).all(1).tolist() == [False, True, True]
     with pytest.raises(InputError, match="'a': R depends on a direction"):
         r.wald_test("a, c")
@@ -236,15 +236,15 @@ def width(r, method, level=0.95):
 @pytest.mark.parametrize("df", [None, 6])
 def test_one_parameter_needs_no_correction(df):
     r = made([1.0], [[4.0]], df=df)
-    for method in METHODS:
+    for method in INTERVAL_METHODS:
         np.testing.assert_allclose(width(r, method), width(r, "pointwise"), rtol=1e-12)
 
 
 @pytest.mark.parametrize("df", [None, 19])
 def test_simultaneous_lies_between_pointwise_and_bonferroni(rng, df):
     r = made(rng.normal(size=5), spread(rng, 5), df=df)
-    c = {method: width(r, method) for method in METHODS}
-    for a, b in pairwise(METHODS):
+    c = {method: width(r, method) for method in INTERVAL_METHODS}
+    for a, b in pairwise(INTERVAL_METHODS):
         assert (c[a] < c[b]).all()
     assert np.ptp(c["simultaneous"]) < 1e-12
 

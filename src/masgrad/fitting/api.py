@@ -90,7 +90,7 @@ def penalty_path(
     """
     if penalty is None:
         raise InputTypeError("penalty=None; a penalty is needed, such as mg.L1('cv')")
-    known = ("penalty", "weights", *PATH_KEYWORDS)
+    known = ("penalty", "weights", "count", *PATH_KEYWORDS)
     given = {"penalty": penalty, "weights": weights}
     task = _task("penalty_path", model, data, given | keywords, known)
     return penalty_path_of(task, check_count("count", count, 2))

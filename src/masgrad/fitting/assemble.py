@@ -41,7 +41,7 @@ def assemble(
     local, null, coordinates = found.local_model, found.null, objective.coordinates
     return Fitted(
         model=task.model,
-        theta=np.where(null.is_empty, np.nan, coordinates.theta(local.point)),
+        theta=np.where(null.without_value, np.nan, coordinates.theta(local.point)),
         cov=coordinates.cov(found.cov),
         nobs=local.rows,
         names=task.source.names,

@@ -47,7 +47,7 @@ def fit_source(
     """Fit a model to a source of rows, after earlier ones if their local model is the prior."""
     check_task(task)
     bar = Progress(_two_reads(task.source), task.options.progress, "rows")
-    with reading(task, bar, NO_MINIMUM) as (reader, sample, rng):
+    with reading(task, bar, NO_MINIMUM, task.is_single) as (reader, sample, rng):
         start = task.options.start
         coordinates = coordinates or coordinates_of(task.model, sample.rows, start)
         objective = objective_of(task, coordinates, prior)
@@ -65,13 +65,16 @@ def objective_of(
 
 @contextmanager
 def reading(
-    task: Task, bar: Progress, not_convex: str
+    task: Task, bar: Progress, not_convex: str, single: bool
 ) -> Iterator[tuple[Reader, Sample, np.random.Generator]]:
-    """A reader, a sample, and the generator that drew it; errors name the values behind them."""
+    """A reader, a sample, and the generator that drew it; errors name the values behind them.
+
+    `single` says whether the rows after the sample are read once.
+    """
     rng = np.random.default_rng([task.options.seed, 0])
     with own_cores(), bar:
         monitor = Monitor(bar)
-        sample = take_sample(task.source, task.is_single, task.options.memory // 8, rng)
+        sample = take_sample(task.source, single, task.options.memory // 8, rng)
         reader = Reader(task.source, task.options.threads, monitor)
         reader.see_sample(sample, linear=isinstance(task.model, GLM))
         try:

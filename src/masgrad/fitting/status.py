@@ -26,12 +26,11 @@ from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.covariance import Uncertainty
-from masgrad.models.canonical import Gaussian
 
 LARGEST_REMAINDER = 0.3
 """Predicted remainder, in standard errors, of a single read or an update without a warning."""
 
-LARGEST_SHIFT, LARGEST_SHIFT_AFTER_PRIOR = 1.0, 0.3
+LARGEST_RESIDUAL_SHIFT, LARGEST_RESIDUAL_SHIFT_AFTER_PRIOR = 1.0, 0.3
 """Change of a residual, in units of its noise, since M was summed, without a warning."""
 
 
@@ -136,7 +135,7 @@ def status_of(
     """How a fit ended."""
     far = _is_far(options, objective, reader, done)
     near = done.remainder <= 10 * options.tolerance or done.one_step
-    one_step = done.one_step and not isinstance(objective.family, Gaussian)  # where it is exact
+    one_step = done.one_step and done.remainder > options.tolerance
     return first_of(
         Status.INTERRUPTED if reader.monitor.interrupted else None,
         Status.SEPARATED if found.null.recession.size else None,
@@ -228,7 +227,7 @@ def _warn_order(reader: Reader, sample: Sample, done: Estimate, drift: float) ->
 
 def _warn_shift(objective: Objective, done: Estimate) -> None:
     shift, alone = done.max_residual_shift, objective.prior is None
-    if shift > (LARGEST_SHIFT if alone else LARGEST_SHIFT_AFTER_PRIOR):
+    if shift > (LARGEST_RESIDUAL_SHIFT if alone else LARGEST_RESIDUAL_SHIFT_AFTER_PRIOR):
         say(
             AccuracyWarning,
             f"some row's residual moved by {shift:.2g} times its noise since it was read: "

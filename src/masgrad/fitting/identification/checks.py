@@ -27,7 +27,7 @@ from masgrad.types import Rows
 LARGEST_RESPONSE = 1e70
 """A response up to this cannot overflow: its fourth power is finite."""
 
-GROUPS = 8
+DIFFERENCE_GROUPS = 8
 """Groups of pilot rows whose spread gives the sampling error of a disagreement."""
 
 ALLOWED_DISAGREEMENT = 0.05
@@ -162,7 +162,7 @@ def _disagreement(
     objective: Objective, local: LocalModel, step: np.ndarray, sample: Sample
 ) -> tuple[float, float]:
     """What H misses of a step, as a share of the step, and its sampling error."""
-    size = max(1, -(-count_rows(sample.rows) // GROUPS))
+    size = max(1, -(-count_rows(sample.rows) // DIFFERENCE_GROUPS))
     missed = []
     for rows in blocks(sample.rows, size):
         ahead = objective.missed_gradient(local.point, step, rows)

@@ -35,12 +35,14 @@ class NullSpace:
         empty: indices of columns that are 0 in every row.
         recession: directions along which the loss falls for ever, (p, k).
         flat: directions in which a loss without a linear predictor does not change, (p, k).
+        unused: indices of parameters on which no such loss depends; their axes are flat.
     """
 
     coordinates: Coordinates
     empty: np.ndarray
     recession: np.ndarray
     flat: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    unused: np.ndarray = field(default_factory=lambda: np.array([], int))
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -62,6 +64,11 @@ class NullSpace:
     def is_empty(self) -> np.ndarray:
         """Mask of the empty columns."""
         return np.isin(np.arange(len(self.coordinates.matrix)), self.empty)
+
+    @cached_property
+    def without_value(self) -> np.ndarray:
+        """Mask of the parameters that have no estimate at all (NaN)."""
+        return self.is_empty | np.isin(np.arange(len(self.is_empty)), self.unused)
 
     def separated(self) -> np.ndarray:
         """Indices of the parameters along which responses are separated."""
@@ -86,10 +93,11 @@ def null_space(
     """What is not identified at an estimate; `recession` are directions that are known already."""
     p, nothing = len(local.point), np.array([], int)
     if not objective.linear:
-        empty = is_empty(local.hessian)
-        flat = local.null_directions[:, _beyond(local.null_directions, empty)]
+        unused = is_empty(local.hessian)
+        flat = local.null_directions[:, _beyond(local.null_directions, unused)]
         flat = flat / np.maximum(np.linalg.norm(flat, axis=0), np.finfo(float).tiny)
-        return NullSpace(objective.coordinates, np.flatnonzero(empty), np.empty((p, 0)), flat)
+        flat, unused = np.hstack([np.eye(p)[:, unused], flat]), np.flatnonzero(unused)
+        return NullSpace(objective.coordinates, nothing, np.empty((p, 0)), flat, unused)
     recession = np.empty((p, 0)) if recession is None else recession
     empty = nothing
     if local.null_directions.shape[1]:
@@ -142,6 +150,13 @@ def _empty_columns(
 def _beyond(null: np.ndarray, empty: np.ndarray) -> np.ndarray:
     """Mask of the null directions that involve columns which are not empty."""
     return np.abs(null[~empty]).max(0, initial=0.0) > 1e-8 * np.abs(null).max(0, initial=0.0)
+
+
+def listed(chosen: np.ndarray, names: tuple[str, ...]) -> str:
+    """Names of the parameters under a mask, the first five of them."""
+    index = np.flatnonzero(chosen)
+    more = f" and {len(index) - 5} more" if len(index) > 5 else ""
+    return ", ".join(names[j] if names else f"theta[{j}]" for j in index[:5]) + more
 
 
 def label(names: tuple[str, ...], j: Any) -> str:

@@ -82,17 +82,18 @@ def _search(
     program = _interior_direction if strict else _direction
     chosen = _signed(objective, sample.rows)
     chosen = chosen[np.argsort(chosen @ phi)[:FIRST_ROWS]]
-    for _ in range(PROGRAMS):
-        d = program(chosen)
-        parts = reader.every_row(sample)
-        if d is None or parts is None:
-            return None
-        wrong = _wrong(objective, parts, d, strict)
-        if wrong is None:
-            return None
-        if not len(wrong):
-            return d
-        chosen = np.concatenate([chosen, wrong])
+    with reader.interruptible():
+        for _ in range(PROGRAMS):
+            d = None if reader.monitor.interrupted else program(chosen)
+            parts = reader.every_row(sample)
+            if d is None or parts is None:
+                return None
+            wrong = _wrong(objective, parts, d, strict)
+            if wrong is None:
+                return None
+            if not len(wrong):
+                return d
+            chosen = np.concatenate([chosen, wrong])
     return None
 
 

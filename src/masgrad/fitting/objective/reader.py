@@ -141,12 +141,16 @@ class Reader:
         if linear:
             self.monitor.see_responses(*response_range(sample.rows))
 
-    def anew(self) -> "Reader":
+    @contextmanager
+    def anew(self) -> Iterator["Reader"]:
         """A reader for another estimate of the same fit: rows are counted on."""
         before = self.monitor
         monitor = Monitor(before.progress, before.pilot_rows, before.response_range)
         monitor.rows, monitor.started, monitor.length = before.rows, before.started, before.length
-        return replace(self, monitor=monitor)
+        try:
+            yield replace(self, monitor=monitor)
+        finally:
+            before.interrupted |= monitor.interrupted
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -160,8 +164,10 @@ class Reader:
     def unobserved(self, source: Source | None = None) -> Iterator["Reader"]:
         """A reader for reads on the side, of these rows or others: only Ctrl-C is remembered."""
         quiet = Reader(source or self.source, self.threads, Monitor(Progress(None, False)))
-        yield quiet
-        self.monitor.interrupted |= quiet.monitor.interrupted
+        try:
+            yield quiet
+        finally:
+            self.monitor.interrupted |= quiet.monitor.interrupted
 
     @contextmanager
     def showing(self, progress: Progress) -> Iterator[None]:

@@ -26,7 +26,7 @@ from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
-ROUNDING = StoppingRule(remainder=1e-10, step=1e-10, most=MOST_READS)
+TO_ROUNDING = StoppingRule(remainder=1e-10, step=1e-10, most=MOST_READS)
 """When rows in memory have converged, in standard errors."""
 
 CONVERGED_STEP = 0.1
@@ -64,7 +64,7 @@ def estimate_in_memory(
         reader.restart()
         return reader.read_sample(objective, at, sample, parts)
 
-    done = Newton(objective, reader, sample, read).minimise(phi, ROUNDING)
+    done = Newton(objective, reader, sample, read).minimise(phi, TO_ROUNDING)
     return replace(done, reads=1)
 
 

@@ -29,7 +29,7 @@ from masgrad.types import Rows
 GROUPS = 8
 """Groups of pilot rows whose spread gives the sampling error."""
 
-SMALLEST_INFORMATION = 0.25
+REPRESENTATIVE_SHARE = 0.25
 """Share of the others' information, row by row, that representative rows have in any direction."""
 
 MOMENT_ROWS = 1 << 14
@@ -173,7 +173,7 @@ def information_covers(some: LocalModel, all_rows: LocalModel) -> bool:
     seen = values > ZERO_EIGENVALUE
     whiten = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
     share = whiten.T @ some.hessian @ whiten * (all_rows.count / some.count)
-    return bool(seen.any() and np.linalg.eigvalsh(share)[0] > SMALLEST_INFORMATION)
+    return bool(seen.any() and np.linalg.eigvalsh(share)[0] > REPRESENTATIVE_SHARE)
 
 
 def score_statistic(some: LocalModel, design_effect: float = 1.0) -> float:

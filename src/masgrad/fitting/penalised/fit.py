@@ -13,7 +13,7 @@ after a penalty are HC1.
 from dataclasses import replace
 from typing import Any
 
-from masgrad.errors import InputError
+from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import reading
 from masgrad.fitting.fitted import Fitted
@@ -22,6 +22,7 @@ from masgrad.fitting.penalised.kinks import KinkedPenalty
 from masgrad.fitting.penalised.method import NoEstimate
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.smooth import SmoothPenalty
+from masgrad.fitting.status import Status
 from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
 from masgrad.penalties.separable import ElasticNet
@@ -35,22 +36,28 @@ def fit_penalised(task: Task) -> Fitted:
     check_penalised(task)
     smooth = is_smooth(task.options.penalty)
     bar = Progress(None, task.options.progress if smooth else False, "rows")
-    with reading(task, bar, NOT_CONVEX) as (reader, sample, rng):
+    with reading(task, bar, NOT_CONVEX, smooth and task.is_single) as (reader, sample, rng):
         if smooth:
             method = SmoothPenalty.of(task, reader, sample, rng)
         else:
             method = KinkedPenalty.of(task, reader, sample)
         shrunken = method.shrink()
         try:
-            done, reader = method.without_penalty(shrunken)
-        except NoEstimate as error:
-            record, note = method.alone(shrunken, str(error)), shrunken.note
-        else:
+            done, reader, sample = method.without_penalty(shrunken)
             debiased = replace(task, options=_debiased(task.options))
-            record = assemble(debiased, method.objective, reader, method.sample, done)
+            record = assemble(debiased, method.objective, reader, sample, done)
             note = f"{shrunken.note} Estimates and intervals are without it."
-    notes = (note, *record.notes)
-    return replace(record, penalized=shrunken.theta, path=shrunken.path, notes=notes)
+        except (NoEstimate, IdentificationError) as error:
+            record, note = method.alone(shrunken, str(error)), shrunken.note
+    path = shrunken.path
+    stopped = path is not None and path.stopped
+    return replace(
+        record,
+        penalized=shrunken.theta,
+        path=path,
+        status=Status.INTERRUPTED if stopped else record.status,
+        notes=(note, *record.notes),
+    )
 
 
 def _debiased(options: Options) -> Options:
@@ -61,7 +68,7 @@ def _debiased(options: Options) -> Options:
 def penalty_path_of(task: Task, count: int) -> PenaltyPath:
     """The path alone, to the penalty's lam or by its criterion."""
     check_penalised(task)
-    with reading(task, Progress(None, False), NOT_CONVEX) as (reader, sample, _):
+    with reading(task, Progress(None, False), NOT_CONVEX, single=False) as (reader, sample, _):
         return KinkedPenalty.of(task, reader, sample).walk(count)[0]
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from masgrad.errors import AccuracyWarning, IdentificationError, InputError, say
+from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.fit import check_responses, check_sample, objective_of
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.identification.rank import null_space
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
@@ -21,7 +20,7 @@ from masgrad.fitting.optimise.start import valid_start
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates, penalised_coordinates
 from masgrad.fitting.penalised.debias import check_more_rows_than_columns, debias_start, one_step
 from masgrad.fitting.penalised.folds import split
-from masgrad.fitting.penalised.method import NoEstimate, PenalisedMethod, Shrunken
+from masgrad.fitting.penalised.method import PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_choice, on_penalty, on_top, without_intervals
 from masgrad.fitting.penalised.parts import Split, Sums
 from masgrad.fitting.penalised.path import POINTS, Criterion, PenaltyPath, walk
@@ -101,25 +100,18 @@ class KinkedPenalty(PenalisedMethod):
             known=choice.known,
         )
 
-    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
-        try:
-            with self.reader.showing(Progress(None, self.task.options.progress, "rows")):
-                return self._one_step(shrunken), self.reader
-        except IdentificationError as error:
-            raise NoEstimate(str(error)) from error
-
-    def _one_step(self, shrunken: Shrunken) -> Estimate:
+    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader, Sample]:
         task, objective, reader, sample = self.task, self.objective, self.reader, self.sample
         assert shrunken.space is not None
         check_more_rows_than_columns(shrunken.found.local_model)
-        recession = recession_without_penalty(task, objective, reader, sample, shrunken.theta)
-        light = debias_start(
-            objective, reader, sample, shrunken.space, shrunken.found, task.options
-        )
-        done = one_step(objective, reader, sample, light, recession)
-        done = replace(done, reads=done.reads + shrunken.reads - shrunken.found.reads)
-        null_space(objective, reader, sample, done.local_model, recession)  # collinear: an error
-        return done
+        with reader.showing(Progress(None, task.options.progress, "rows")):
+            recession = recession_without_penalty(task, objective, reader, sample, shrunken.theta)
+            light = debias_start(
+                objective, reader, sample, shrunken.space, shrunken.found, task.options
+            )
+            done = one_step(objective, reader, sample, light, recession)
+        reads = done.reads + shrunken.reads - shrunken.found.reads
+        return replace(done, reads=reads), reader, sample
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
         return without_intervals(self.task, self.objective, self.reader, self.sample, shrunken, why)

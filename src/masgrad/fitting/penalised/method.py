@@ -44,17 +44,17 @@ class PenalisedMethod(abc.ABC):
     """The stages of a fit with a penalty, in their order."""
 
     objective: Objective
-    sample: Sample
 
     @abc.abstractmethod
     def shrink(self) -> Shrunken:
         """The penalised estimate of all rows."""
 
     @abc.abstractmethod
-    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
-        """The estimate without the penalty, from there, and the reader that read for it.
+    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader, Sample]:
+        """The estimate without the penalty, from there; the reader and the sample behind it.
 
-        `NoEstimate` if the data alone do not identify theta, or the fit was interrupted.
+        `NoEstimate` or an `IdentificationError` if the data alone do not identify theta, or the
+        fit was interrupted.
         """
 
     @abc.abstractmethod

@@ -20,7 +20,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, first_rows
 from masgrad.fitting.task import Task
 
-FEW_ROWS, FEW_ROWS_PER_COLUMN = 4096, 20
+FIRST_ASKED, FIRST_ASKED_PER_COLUMN = 4096, 20
 """Rows that are asked first."""
 
 
@@ -36,7 +36,7 @@ def recession_without_penalty(
         sample: pilot rows.
         theta: the penalised estimate, from which the search starts.
     """
-    if not objective.separable:
+    if not objective.separable or reader.monitor.interrupted:
         return None
     plain = replace(task, options=replace(task.options, penalty=None, start=theta))
     for source, rows in _growing(task.source, sample, len(theta)):
@@ -52,7 +52,7 @@ def recession_without_penalty(
 
 def _growing(source: Source, sample: Sample, p: int) -> Iterator[tuple[Source, Sample]]:
     """Ever more of the rows, each time with their sample."""
-    few = max(FEW_ROWS, FEW_ROWS_PER_COLUMN * p)
+    few = max(FIRST_ASKED, FIRST_ASKED_PER_COLUMN * p)
     if 2 * few < count_rows(sample.rows):
         yield _alone(first_rows(sample.rows, few))
     yield _alone(sample.rows)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from masgrad.errors import AccuracyWarning, IdentificationError, say
+from masgrad.errors import AccuracyWarning, say
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import find_estimate, objective_of, sample_for
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
-from masgrad.fitting.identification.rank import NullSpace, label, null_space
+from masgrad.fitting.identification.rank import listed, null_space
 from masgrad.fitting.objective.local_model import ridge_of
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -21,7 +21,7 @@ from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.optimise.start import coordinates_of
 from masgrad.fitting.penalised.method import NoEstimate, PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_penalty
-from masgrad.fitting.sources import Sample
+from masgrad.fitting.sources import Sample, take_sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
@@ -61,20 +61,30 @@ class SmoothPenalty(PenalisedMethod):
         ridge = ridge_of(self.task.options.penalty, self.objective.coordinates)
         return replace(self.objective, ridge=ridge)
 
-    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader]:
+    def without_penalty(self, shrunken: Shrunken) -> tuple[Estimate, Reader, Sample]:
         if self.reader.monitor.interrupted:
             raise NoEstimate(STOPPED)
-        reader, objective, sample = self.reader.anew(), self.objective, self.sample
+        objective = self.objective
         options = replace(self.task.options, penalty=None, start=shrunken.theta)
         task = replace(self.task, options=options)
-        try:
-            done = find_estimate(task, objective, reader, sample, self.rng)
+        with self.reader.anew() as reader:
+            sample, rng = self._sample_again()
+            done = find_estimate(task, objective, reader, sample, rng)
             null = null_space(objective, reader, sample, done.local_model, done.recession)
-        except IdentificationError as error:
-            raise NoEstimate(str(error)) from error
+        if null.size and reader.monitor.interrupted:
+            raise NoEstimate(STOPPED)
         if null.size:
-            raise NoEstimate(f"no estimate without the penalty for {_listed(null, task)}")
-        return replace(done, reads=done.reads + shrunken.reads), reader
+            names = listed(null.not_identified, task.source.names)
+            raise NoEstimate(f"no estimate without the penalty for {names}")
+        return replace(done, reads=done.reads + shrunken.reads), reader, sample
+
+    def _sample_again(self) -> tuple[Sample, np.random.Generator]:
+        """The sample as at first: a single read has used up the blocks that remained of it."""
+        task, rng = self.task, np.random.default_rng([self.task.options.seed, 0])
+        if self.sample.complete:
+            return self.sample, rng
+        sample = take_sample(task.source, task.is_single, task.options.memory // 8, rng)
+        return sample_for(self.objective, sample), rng
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
         options = self.task.options
@@ -95,8 +105,3 @@ class SmoothPenalty(PenalisedMethod):
             notes=(*record.notes, f"{TARGET}: {why}."),
             diagnostics=found,
         )
-
-
-def _listed(null: NullSpace, task: Task) -> str:
-    """Names of the coefficients that the data alone do not determine."""
-    return ", ".join(label(task.source.names, j) for j in np.flatnonzero(null.not_identified))

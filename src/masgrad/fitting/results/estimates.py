@@ -27,7 +27,7 @@ from masgrad.checks import as_number
 from masgrad.errors import InputError
 from masgrad.fitting.fitted import Fitted
 
-METHODS = ("pointwise", "simultaneous", "bonferroni", "scheffe")
+INTERVAL_METHODS = ("pointwise", "simultaneous", "bonferroni", "scheffe")
 
 DIRECTIONS, WITH_ERRORS = 1 << 16, 1 << 14
 """Directions drawn: the level is then right to 0.001, or 0.002 where errors are drawn as well."""
@@ -155,8 +155,10 @@ def half_widths(
     """c se: half of every interval's width, (k,); infinite where se is."""
     if not 0 < as_number("alpha", alpha) < 1:
         raise InputError(f"alpha={alpha}; a probability between 0 and 1 is needed")
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is not known; use one of {', '.join(METHODS)}")
+    if method not in INTERVAL_METHODS:
+        raise InputError(
+            f"method={method!r} is not known; use one of {', '.join(INTERVAL_METHODS)}"
+        )
     if method == "pointwise":
         return reference(df).ppf(1 - alpha / 2) * se
     known = np.isfinite(se) & (se > 0)

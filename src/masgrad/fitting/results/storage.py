@@ -22,6 +22,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.results.estimates import coefficients
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
@@ -68,7 +69,9 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
     except json.JSONDecodeError as error:
         raise InputError(f"{path} is not a saved result: {error}") from None
     if format not in (FORMAT, OLD_FORMAT):
-        raise InputError(f"{path} has the format {format!r}; {FORMAT!r} is needed")
+        raise InputError(
+            f"{path} has the format {format!r}; {FORMAT!r} or {OLD_FORMAT!r} is needed"
+        )
     if _digest(body) != outer.get("sha256"):
         raise InputError(f"{path} is damaged: its checksum does not match; save the result again")
     return _from_json(_renamed(body) if format == OLD_FORMAT else body, model)
@@ -84,27 +87,27 @@ def _renamed(body: dict[str, Any]) -> dict[str, Any]:
 
 def _old_status(body: dict[str, Any]) -> Status:
     """The status of a result that was saved before there were any, as far as it can be told."""
-    nothing_known = np.isnan(_unpack(body["local_model"]["constants"])).any()
-    if body["target"] == NO_TARGET:
-        return Status.PENALISED_ONLY
-    if body["target"] == PENALISED_OPTIMUM:
-        return Status.PENALISED_TARGET
-    if nothing_known:
+    remainder, regression = (
+        body["fit_info"]["remainder"],
+        (body["model"] or {}).get("name") == "GLM",
+    )
+    by_target = {NO_TARGET: Status.PENALISED_ONLY, PENALISED_OPTIMUM: Status.PENALISED_TARGET}
+    if body["target"] in by_target:
+        return by_target[body["target"]]
+    if np.isnan(_unpack(body["local_model"]["constants"])).any():
         return Status.INTERRUPTED
     if any(body["not_identified"]):
         pairs = zip(body["params"], body["not_identified"], strict=True)
         empty = all(estimate is None for estimate, out in pairs if out)
-        return Status.NOT_IDENTIFIED if empty else Status.SEPARATED
+        return Status.SEPARATED if regression and not empty else Status.NOT_IDENTIFIED
     if not _unpack(body["cov"]).any():
         return Status.PERFECT_FIT
-    if body["fit_info"]["remainder"] > LARGEST_REMAINDER:
+    if remainder > LARGEST_REMAINDER:
         return Status.READS_USED_UP
-    one_step = (
-        body["penalized"] is not None
-        and body["cov_type"] != "HC0"
-        and body["fit_info"]["remainder"] > 0
-    )
-    return Status.ONE_STEP if one_step else Status.CONVERGED
+    kinks = any(note.startswith("Penalty ") for note in body["notes"])
+    if kinks:
+        return Status.ONE_STEP if remainder > TOLERANCE else Status.CONVERGED
+    return Status.APPROXIMATE if remainder > 10 * TOLERANCE else Status.CONVERGED
 
 
 def _digest(body: dict) -> str:

@@ -29,6 +29,9 @@ from masgrad.precision import float64
 
 UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula")]
 
+LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
+"""Ends of the old fit that new rows do not mend."""
+
 NOT_PENALISED = (
     "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
     "none; fit all rows together for them."
@@ -58,7 +61,8 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     new = fit_source(task, old.coordinates, old.local_model)
     remainder = old.fit_info.remainder * np.sqrt(old.nobs / new.nobs)
     info = replace(new.fit_info, remainder=new.fit_info.remainder + remainder)
-    status = first_of(new.status, *_distance(info.remainder, options))
+    lasting = old.status if old.status in LASTING else None
+    status = first_of(new.status, lasting, *_distance(info.remainder, options))
     return replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
 
 

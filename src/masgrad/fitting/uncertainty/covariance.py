@@ -90,8 +90,9 @@ def _sandwich(
     if cov_type == "HC3":
         cov_type, notes = "HC0", ("HC3 was stopped: HC0 instead.",)
         with reader.interruptible():
-            meat = leveraged_meat(objective, reader, sample, local, null.directions)
-            leveraged, cov_type, notes = replace(local, meat=meat), "HC3", ()
+            if not reader.monitor.interrupted:
+                meat = leveraged_meat(objective, reader, sample, local, null.directions)
+                leveraged, cov_type, notes = replace(local, meat=meat), "HC3", ()
     C = covariance(leveraged, cov_type, objective.dispersed, null.directions)
     perfect = not null.size and is_perfect(objective, sample, local)
     if perfect:

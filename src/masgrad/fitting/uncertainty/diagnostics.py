@@ -17,7 +17,7 @@ import numpy as np
 
 from masgrad.data.arrays import blocks, pick
 from masgrad.data.regression import total_weight, weight_of
-from masgrad.fitting.identification.rank import NullSpace
+from masgrad.fitting.identification.rank import NullSpace, listed
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
@@ -138,7 +138,7 @@ def _identification(
     objective: Objective, null: NullSpace, names: tuple[str, ...], settled: bool
 ) -> list[Diagnostic]:
     """Directions without an estimate: because of X, and because of y. The status has the advice."""
-    empty = null.is_empty if objective.linear else np.zeros_like(null.is_empty)
+    empty = null.is_empty
     others = null.not_identified & ~empty
     every = "every other" if empty.any() else "every"
     if others.any():
@@ -146,7 +146,7 @@ def _identification(
             ("coefficient has", "it") if others.sum() == 1 else ("coefficients have", "them")
         )
         said = f"{others.sum()} {have} no estimate (s.e. inf): the data do not bound {them}"
-        said += f" ({_listed(others, names)})."
+        said += f" ({listed(others, names)})."
     elif objective.ridge.matrix is not None:
         said = "with the penalty every direction has an estimate."
     else:
@@ -158,16 +158,9 @@ def _identification(
     found = [Diagnostic("separation", ok, said)]
     if empty.any():
         columns = "1 column is" if empty.sum() == 1 else f"{empty.sum()} columns are"
-        said = f"{columns} 0 in every row, without an estimate (nan): {_listed(empty, names)}."
+        said = f"{columns} 0 in every row, without an estimate (nan): {listed(empty, names)}."
         found.append(Diagnostic("empty columns", False, said))
     return found
-
-
-def _listed(chosen: np.ndarray, names: tuple[str, ...]) -> str:
-    """Names of the parameters under a mask, the first five of them."""
-    index = np.flatnonzero(chosen)
-    more = f" and {len(index) - 5} more" if len(index) > 5 else ""
-    return ", ".join(names[j] if names else f"theta[{j}]" for j in index[:5]) + more
 
 
 def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> list[Diagnostic]:
