@@ -95,6 +95,11 @@ def large(N=200_000):
         yield from parts(family, *draw(family, N, 5, 0.5), w + 1)
 
 
+def pieces(X, y, size=5000):
+    """Blocks of rows."""
+    return ((X[i : i + size], y[i : i + size]) for i in range(0, len(y), size))
+
+
 def parts(family, X, y, w):
     """The rows in blocks, and in two halves."""
     fit = partial(mg.fit, FAMILIES[family][0]())
@@ -113,7 +118,8 @@ def files(folder):
     fit = partial(mg.glm, *parquet(folder, 200_000, 3), "binomial")
     choices = {
         "L1": {"penalty": mg.L1(0.01)}, "offset": {"offset": "x1"}, "weights": {"weights": "w"},
-        "little memory": {"memory": "2MB"},
+        "little memory": {"memory": "2MB"}, "L1 one read": {"penalty": mg.L1(0.01), "passes": 1},
+        "L2 HC1 one read": {"penalty": mg.L2(0.01), "passes": 1, "cov_type": "HC1"},
     }  # fmt: skip
     yield from each("parquet", fit, COVS | PASSES | choices)
 
@@ -141,8 +147,14 @@ def penalised():
     for label in ("L1", "L2"):
         for cov in ("HC0", "HC1", "HC3", "nonrobust"):
             choices[f"{label} {cov}"] = choices[label] | {"cov_type": cov}
-    choices["L2 HC1 one read"] = choices["L2 HC1"] | {"passes": 1}
+    for label in ("L2 HC1", "L1", "groups", "positive"):
+        choices[f"{label} one read"] = choices[label] | {"passes": 1}
     ranks = {"plain": {}, "nuclear": {"penalty": mg.Nuclear(0.15, (4, 3))}}
+    once = {k: v for k, v in choices.items() if k.endswith("one read")}
+    for family in ("logistic", "gamma"):
+        X, y = draw(family, 60_000, 12)
+        fit = partial(mg.fit, FAMILIES[family][0](), mg.Stream(partial(pieces, X, y)))
+        yield from each(f"{family} stream", fit, once | {"L1 cv": choices["L1 cv"]})
     for N in (400, 60_000):
         for family in FAMILIES:
             yield from each(f"{family} {N}", arrays(family, N, 12), choices)

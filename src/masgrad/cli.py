@@ -42,6 +42,11 @@ def _meaning(keyword: str, **settings: Any) -> Any:
     return typer.Option(help=words[0].upper() + words[1:], **settings)
 
 
+def _files(otherwise: str = "") -> Any:
+    """The argument for files."""
+    return typer.Argument(help=f"Parquet or CSV files, globs or a directory{otherwise}.")
+
+
 Level = Annotated[
     float, typer.Option(callback=_probability, help="Confidence level of the intervals.")
 ]
@@ -113,12 +118,7 @@ def paper(
 )
 def fit(
     *,
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Parquet or CSV files, globs or a directory; a bundled example if none."
-        ),
-    ] = None,
+    data: Annotated[list[str] | None, _files("; a bundled example if none")] = None,
     formula: Annotated[str | None, typer.Option(help="Such as 'y ~ a + C(g) + log(b)'.")] = None,
     family: Annotated[
         str | None,
@@ -201,7 +201,7 @@ def show(
 def predict(
     *,
     result: Saved,
-    data: Annotated[list[str], typer.Argument(help="Parquet or CSV files, globs or a directory.")],
+    data: Annotated[list[str], _files()],
     out: Annotated[
         Path | None,
         typer.Option(help="A .csv or .parquet file; by default CSV on standard output."),
@@ -231,12 +231,7 @@ def predict(
 )
 def plan(
     *,
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Parquet or CSV files, globs or a directory; without any, give the constants."
-        ),
-    ] = None,
+    data: Annotated[list[str] | None, _files("; without any, give the constants")] = None,
     response: Annotated[str | None, typer.Option(help="The column y of the files.")] = None,
     model: Annotated[str, typer.Option(help="linear, logistic or poisson.")] = "linear",
     columns: Annotated[
