@@ -86,7 +86,7 @@ def test_ctrl_c_on_a_path_is_an_interruption(monkeypatch):
 @pytest.mark.parametrize("penalty", [None, mg.L2(0.01), mg.L1(0.01)])
 @pytest.mark.parametrize("separated", [False, True])
 def test_ctrl_c_at_any_block_is_told_or_raised(penalty, separated):
-    """At every seventh block of the reads: before there is an estimate it is raised."""
+    """At every fourteenth block of the reads: before there is an estimate it is raised."""
     X, y = logistic(separated)
     kept = 0
     for stop_at in range(4, 200, 14):
