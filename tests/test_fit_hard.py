@@ -22,7 +22,7 @@ from masgrad.errors import (
     SeparationWarning,
 )
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.optimise.line_search import LineSearch, diverges
+from masgrad.fitting.optimise.line_search import SHARES, Trial, best_share, diverges
 from masgrad.fitting.optimise.third_order import information_covers, is_homogeneous
 from scenarios import regression, sigmoid
 
@@ -219,17 +219,29 @@ def test_tiny_and_huge_units(rng):
 # The watches over steps.
 
 
-def test_a_step_onto_a_plateau_is_shortened():
-    """A logistic loss of one positive and one negative row, from the left."""
+def test_a_step_onto_a_plateau_is_not_accepted():
+    """A logistic loss of 19 positive rows and a negative one, from the left."""
 
     def at(t):
-        p = sigmoid(np.array([t]))
-        return LocalModel(20, np.array([t]), 20 * p - 19, 20 * np.diag(p * (1 - p)), np.eye(1))
+        p, loss = sigmoid(np.array([t])), 20 * np.logaddexp(0, t) - 19 * t
+        H = 20 * np.diag(p * (1 - p))
+        return LocalModel(20, np.array([t]), 20 * p - 19, H, np.eye(1), loss=loss)
 
-    search, reads = LineSearch.along(at(-2.0), np.array([30.0])), 0
-    while search.overshot(at(t := search.end[0])):
-        search, reads = search.interpolated(at(t)), reads + 1
-    assert 0 < reads < 5 and abs(t - np.log(19)) < 6
+    far, near = Trial(at(-2.0), np.array([30.0])), Trial(at(-2.0), np.array([5.0]))
+    assert not far.is_accepted(at(28.0))
+    assert near.is_accepted(at(3.0))
+    falls = np.array([at(-2.0).loss - at(-2.0 + 30 * share).loss for share in SHARES])
+    assert abs(-2.0 + 30 * best_share(falls) - np.log(19)) < 6
+    assert best_share(-np.abs(falls)) == 0
+
+
+def test_a_fall_within_rounding_is_judged_by_the_slope():
+    H = np.eye(1)
+    start = LocalModel(10, np.zeros(1), np.full(1, 1e-5), H, H, loss=1e9)
+    step = Trial(start, np.full(1, -1e-5))
+    better = LocalModel(10, step.end, np.full(1, 1e-8), H, H, loss=1e9)
+    worse = LocalModel(10, step.end, np.full(1, 1e-4), H, H, loss=1e9)
+    assert step.is_accepted(better) and not step.is_accepted(worse)
 
 
 def test_steps_that_shrink_are_not_steady():

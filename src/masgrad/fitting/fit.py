@@ -29,7 +29,7 @@ from masgrad.fitting.optimise.start import (
     coordinates_of,
     find_start,
 )
-from masgrad.fitting.sources import Sample, first_rows, take_sample
+from masgrad.fitting.sources import Sample, take_sample
 from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -102,8 +102,8 @@ def find_estimate(
     _check_count(objective, reader.source, sample)
     check_sample(task.model, sample)
     small = task.is_single or sample.complete
-    rows = sample.rows if small else first_rows(sample.rows, WARM_UP_ROWS)
-    start = find_start(objective, rows, options.start, options.starts, rng)
+    most_rows = count_rows(sample.rows) if small else WARM_UP_ROWS
+    start = find_start(objective, sample, most_rows, options, rng)
     done = estimate(objective, reader, sample, start.local_model, options)
     check_minimum(objective, start, done.local_model)
     _check_weight(objective, done.local_model)

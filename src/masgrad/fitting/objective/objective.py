@@ -16,6 +16,7 @@ from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
+from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM, information_sum, linear_sums
 from masgrad.models.model import Model, RowSums
@@ -87,6 +88,16 @@ class Objective:
         """Whether some values of the linear predictor have no mean."""
         return self.family is not None and bool(np.isfinite(self.family.domain).any())
 
+    @property
+    def exponential(self) -> bool:
+        """Whether curvatures change by a factor e or so for each unit of the linear predictor."""
+        return self.family is not None and not (self.bounded or isinstance(self.family, Gaussian))
+
+    @property
+    def convex(self) -> bool:
+        """Whether the loss is known to be convex."""
+        return self.family is not None and self.family.convex
+
     def scoring(self) -> "Objective":
         """The objective with expected curvatures (Fisher scoring); itself if it is convex."""
         if not isinstance(self.model, GLM) or self.model.family.convex:
@@ -101,6 +112,24 @@ class Objective:
         parts = [self.model.row_losses(at, self._transformed(block)) for block in blocks(rows)]
         loss = np.concatenate(parts) + self.ridge.value(phi)
         return loss if a is None else a * loss
+
+    def falls(self, phi: np.ndarray, points: np.ndarray, rows: Rows) -> np.ndarray:
+        """By how much the loss of these rows falls from phi to each of the points, (K, p).
+
+        Rows are compared one by one: a difference of two sums would lose what they have in common.
+        Where a row has no mean the fall is -inf.
+        """
+        at, ends = self._argument(phi), [self._argument(point) for point in points]
+        total, a = np.zeros(len(ends)), weight_of(rows)
+        rows_in_phi = self._transformed(rows)
+        with np.errstate(all="ignore"):
+            before = self.model.row_losses(at, rows_in_phi)
+            for k, end in enumerate(ends):
+                fall = before - self.model.row_losses(end, rows_in_phi)
+                total[k] = fall.sum() if a is None else a @ fall
+        penalty = np.array([self.ridge.value(phi) - self.ridge.value(point) for point in points])
+        total += penalty * total_weight(rows)
+        return np.where(np.isnan(total), -np.inf, total)
 
     def missed_gradient(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum over rows of g(phi + step) - g(phi) - H step."""

@@ -32,6 +32,10 @@ ROWS_FOR_THREADS = 50_000
 Done = TypeVar("Done")
 
 
+def _same(rows: Rows) -> Rows:
+    return rows
+
+
 class _Block(NamedTuple):
     """Sums over one block."""
 
@@ -91,6 +95,27 @@ class Reader:
     ) -> LocalModel:
         """The local model of these blocks, about `expected_rows` rows in all."""
         return self._sum(objective, phi, pieces, self.workers(objective, expected_rows), parts)
+
+    def falls(
+        self, objective: Objective, sample: Sample, phi: np.ndarray, points: np.ndarray
+    ) -> np.ndarray:
+        """By how much the loss of all rows falls from phi to each of the points, (K, p)."""
+        total, source = np.zeros(len(points)), self.source
+        pieces, make, workers = self.every_row(sample), _same, 1
+        if not sample.complete:
+            workers = self.workers(objective, source.count)
+            if isinstance(source, Arrays):
+                pieces, make = source.starts, source.at
+
+        def work(piece: Any) -> tuple[int, np.ndarray]:
+            rows = make(piece)
+            return count_rows(rows), objective.falls(phi, points, rows)
+
+        assert pieces is not None
+        for rows, fall in self.each(work, pieces, workers):
+            total += fall
+            self.monitor.tick(0 if sample.complete else rows)
+        return total
 
     def workers(self, objective: Objective, rows: int | None) -> int:
         """Number of threads that sum over this many rows."""
@@ -187,7 +212,7 @@ class Reader:
         workers: int,
         parts: Parts,
         *,
-        make: Callable[[Any], Rows] = lambda rows: rows,
+        make: Callable[[Any], Rows] = _same,
     ) -> LocalModel:
         """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far."""
         total, constants, weight, rows = None, np.zeros(2), 0.0, 0

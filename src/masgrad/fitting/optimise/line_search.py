@@ -2,12 +2,12 @@
 
 A Newton step minimises a quadratic, and the loss is close to one only nearby. `damping` shortens a
 step by the change of the linear predictors. On rows in memory `descend` backtracks until the
-objective falls. Over reads, where each value costs a read, `LineSearch` shortens a step if the loss
-rises again at its end, and `diverges` recognises steps that have no end.
+objective falls. Over reads a step is on trial (`Trial`): if the loss of all rows did not fall at its
+end, one read compares several shares of the step. `diverges` recognises steps that have no end.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,12 @@ HALVINGS = 40
 SUFFICIENT_DECREASE = 0.1
 """Share of the predicted fall that a step must bring (Armijo's rule)."""
 
+ROUNDING = 1e-11
+"""Relative change of a sum of losses that may be rounding."""
+
+SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
+"""Shares of a step that one read compares, if the whole step went too far."""
+
 
 # Before a step.
 
@@ -39,7 +45,7 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     (generalised self-concordance; Bach 2010). A few outlying predictors may change more; the next
     read shows what that did.
     """
-    if not objective.separable:
+    if not objective.exponential:
         return 1.0
     moved = [np.abs(objective.features(rows) @ step) for rows in blocks(sample.rows)]
     d = float(np.quantile(np.concatenate(moved), 0.95))
@@ -111,52 +117,46 @@ def backtrack(
 
 
 @dataclass(frozen=True)
-class LineSearch:
-    """A step over which one read was made.
+class Trial:
+    """A step from where a local model of all rows was taken, before the loss at its end is known.
 
     Args:
-        start: where it began.
+        start: the local model at the start; its H may be the expected one.
         step: the step.
-        slope: of the loss along the step, at its start.
-        size: its length in standard errors.
-        nullity: number of directions in which H vanished at the start.
     """
 
-    start: np.ndarray
+    start: LocalModel
     step: np.ndarray
-    slope: float = 0.0
-    size: float = np.inf
-    nullity: int = 0
-
-    @classmethod
-    def along(cls, total: LocalModel, step: np.ndarray) -> "LineSearch":
-        """A step from where a local model was taken."""
-        slope, nullity = float(total.gradient @ step), total.null_directions.shape[1]
-        return cls(total.point, step, slope, total.wald_norm(step), nullity)
 
     @property
     def end(self) -> np.ndarray:
-        return self.start + self.step
+        return self.start.point + self.step
 
-    def overshot(self, total: LocalModel) -> bool:
-        """Whether the loss rises at the end, steeply or without the curvature to lead back.
+    @property
+    def predicted_fall(self) -> float:
+        """What the local model says of the loss."""
+        return -float(self.start.gradient @ self.step + self.step @ self.start.hessian @ self.step / 2)
 
-        On a plateau the next Newton step would lead back beyond the start, and further each time.
+    def is_accepted(self, end: LocalModel) -> bool:
+        """Whether the loss of all rows fell about as predicted.
+
+        If the fall is within rounding of the loss, the length of the next step decides: it is
+        shorter than this one.
         """
-        if self.size < NEGLIGIBLE_STEP:
-            return False
-        rise, bend = float(total.gradient @ self.step), float(self.step @ total.hessian @ self.step)
-        lost = total.null_directions.shape[1] > self.nullity
-        return lost or (rise > 0 and (rise > 0.5 * abs(self.slope) or bend < rise))
+        if self.start.wald_norm(self.step) < NEGLIGIBLE_STEP:
+            return True
+        fall, predicted = self.start.loss - end.loss, self.predicted_fall
+        scale = abs(self.start.loss) + abs(end.loss) + end.count
+        if predicted > ROUNDING * scale:
+            return fall >= SUFFICIENT_DECREASE * predicted
+        slope = float(end.gradient @ self.step)
+        return fall > -ROUNDING * scale and abs(slope) <= 2 * max(predicted, 0.0)
 
-    def interpolated(self, total: LocalModel) -> "LineSearch":
-        """Shortened to where a linearly changing slope is 0, by a factor of 2 to 20."""
-        rise = float(total.gradient @ self.step)
-        share = min(0.5, self.slope / (self.slope - rise)) if rise > 0 else 0.25
-        return self.shortened(max(0.05, share))
 
-    def shortened(self, share: float) -> "LineSearch":
-        return replace(self, step=self.step * share, slope=self.slope * share)
+def best_share(falls: np.ndarray) -> float:
+    """The share of a step, among `SHARES`, with the largest fall of the loss; 0 if none falls."""
+    best = int(np.argmax(falls))
+    return float(SHARES[best]) if falls[best] > 0 else 0.0
 
 
 def diverges(steps: Sequence[np.ndarray]) -> bool:

@@ -27,7 +27,6 @@ from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
-from masgrad.models.canonical import Gaussian
 from masgrad.models.model import RowSums
 from masgrad.types import Rows
 
@@ -70,7 +69,12 @@ def masgrad_step(local: LocalModel, step_size: float = 1.0) -> np.ndarray:
 
 
 def warm_up(
-    objective: Objective, rows: Rows, phi: np.ndarray, masgrad_steps: int = 8, most: int = 40
+    objective: Objective,
+    rows: Rows,
+    phi: np.ndarray,
+    masgrad_steps: int = 8,
+    most: int = 40,
+    weight: np.ndarray | None = None,
 ) -> LocalModel:
     """The local model of these rows at their optimum or near it.
 
@@ -82,8 +86,10 @@ def warm_up(
         phi: where to start.
         masgrad_steps: MasGrad steps before Newton's; more follow where H is not positive definite.
         most: steps in all.
+        weight: of pseudo-observations (`pseudo_weights`); by default those of these rows.
     """
-    weight, scored = _pseudo_weights(objective, rows), objective.scoring()
+    weight = pseudo_weights(objective, rows) if weight is None else weight
+    scored = objective.scoring()
 
     def risk(at: np.ndarray) -> float:
         return scored.losses(at, rows).sum() + weight @ np.square(at) / 2
@@ -104,13 +110,21 @@ def _regularised(local: LocalModel, weight: np.ndarray) -> LocalModel:
     It keeps a sample that happens to be separated from running to a plateau, from where no step
     leads back, and moves others by a few hundredths of their standard error.
     """
-    H = local.hessian + np.diag(weight)
-    return replace(local, gradient=local.gradient + weight * local.point, hessian=H)
+    more = np.diag(weight)
+    return replace(
+        local,
+        gradient=local.gradient + weight * local.point,
+        hessian=local.hessian + more,
+        meat=local.meat + more,
+    )
 
 
-def _pseudo_weights(objective: Objective, rows: Rows) -> np.ndarray:
-    """A fraction of the information in the most informative row, for each parameter."""
-    if not (objective.separable or isinstance(objective.family, Gaussian)):
+def pseudo_weights(objective: Objective, rows: Rows) -> np.ndarray:
+    """A fraction of the information in the most informative row, for each parameter.
+
+    The rows should be all that the coordinates were learned from: a column may be empty in some.
+    """
+    if objective.bounded or not objective.linear:
         return np.zeros(objective.model.dim(rows))
     largest = np.max(
         [np.abs(objective.features(block)).max(0) for block in in_blocks(rows)], axis=0

@@ -60,11 +60,11 @@ def estimate_in_memory(
 ) -> Estimate:
     """The optimum of a complete sample, to rounding: reading it again costs nothing."""
 
-    def read(at: np.ndarray, parts: Parts) -> LocalModel:
+    def read(of: Objective, at: np.ndarray, parts: Parts) -> LocalModel:
         reader.restart()
-        return reader.read_sample(objective, at, sample, parts)
+        return reader.read_sample(of, at, sample, parts)
 
-    done = Newton(objective, reader, sample, read).minimise(phi, TO_ROUNDING)
+    done = Newton(objective, reader, sample, read).minimise([phi], TO_ROUNDING)
     return replace(done, reads=1)
 
 
@@ -77,11 +77,11 @@ def _over_reads(
     its start: then all reads are correcting ones.
     """
 
-    def read(at: np.ndarray, parts: Parts) -> LocalModel:
+    def read(of: Objective, at: np.ndarray, parts: Parts) -> LocalModel:
         reader.restart()
         if reader.monitor.interrupted:
-            return objective.local_model(at, sample.rows)
-        return reader.read(objective, at, parts)
+            return of.local_model(at, sample.rows)
+        return reader.read(of, at, parts)
 
     def ordered(total: LocalModel) -> bool:
         noise = objective.gradient_noise(total, sample.design_effect)
@@ -96,9 +96,9 @@ def _over_reads(
         phi = average if _is_no_worse(objective, sample.rows, average, start.point) else phi
     longest = CONVERGED_STEP if options.passes == "converge" else np.inf
     rule = StoppingRule(options.tolerance, longest, max(1, options.most_reads - before))
-    safe = intercept_start(objective, sample.rows) if objective.bounded else None
-    fallback = start.point if safe is None else safe
-    done = Newton(objective, reader, sample, read, ordered, fallback).minimise(phi, rule)
+    safe = _safe_start(objective, sample, start)
+    starts = [phi, start.point, safe] if phi is average else [phi, safe]
+    done = Newton(objective, reader, sample, read, ordered, safe).minimise(starts, rule)
     later = [(f"read {before + i}", at) for i, at in enumerate(done.points) if i]
     return replace(
         done,
@@ -106,6 +106,14 @@ def _over_reads(
         stages=(*stages, *later),
         average_discarded=average is not None and phi is not average,
     )
+
+
+def _safe_start(objective: Objective, sample: Sample, start: LocalModel) -> np.ndarray:
+    """The estimate of earlier rows, or the mean response for every row, or else the start."""
+    if objective.prior is not None:
+        return objective.prior.point
+    safe = intercept_start(objective, sample.rows)
+    return start.point if safe is None else safe
 
 
 def _average(

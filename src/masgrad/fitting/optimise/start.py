@@ -25,8 +25,9 @@ from masgrad.fitting.identification.checks import check_curvature, domain_in_wor
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
-from masgrad.fitting.optimise.masgrad import warm_up
-from masgrad.fitting.sources import first_rows, random_rows
+from masgrad.fitting.optimise.masgrad import pseudo_weights, warm_up
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -74,19 +75,21 @@ def coordinates_of(model: Model, rows: Rows, start: Any) -> Coordinates:
 
 
 def find_start(
-    objective: Objective, rows: Rows, start: Any, starts: int, rng: np.random.Generator
+    objective: Objective, sample: Sample, most_rows: int, options: Options, rng: np.random.Generator
 ) -> Start:
-    """The optimum of these rows, from the user's start or from ours."""
+    """The optimum of the first rows of a sample, from the user's start or from ours."""
+    rows = first_rows(sample.rows, most_rows)
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
-    phi, notes = _first_point(objective, rows, start, starts, rng)
+    phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
+    weight = pseudo_weights(objective, sample.rows)
     steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
     before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
     if not objective.linear:
         check_curvature(before)
-    local = warm_up(objective, random_rows(rows, WARM_UP_ROWS, rng), phi, steps, most)
+    local = warm_up(objective, random_rows(rows, WARM_UP_ROWS, rng), phi, steps, most, weight)
     if count_rows(rows) > WARM_UP_ROWS:
-        local = warm_up(objective, rows, local.point, 0, most)
+        local = warm_up(objective, rows, local.point, 0, most, weight)
     return Start(local, _largest_curvature(before), notes)
 
 

@@ -21,7 +21,7 @@ from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
-from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows
@@ -147,8 +147,11 @@ def update_moments(
 ) -> LocalModel:
     """The total expanded at phi, with M and H moved there from where its parts were taken."""
     few = pick(lambda a: a[:MOMENT_ROWS], rows)
-    there, n = objective.local_model(phi, few), total_weight(few)
-    at = total.at(phi)
+    at, n = total.at(phi), total_weight(few)
+    try:
+        there = objective.local_model(phi, few)
+    except BadBlock:  # an exponential overflows there
+        return at
     H, M, squares, loss = total.hessian.copy(), total.meat.copy(), total.squares, at.loss
     expected = None if total.information is None else total.information.copy()
     for part in parts:

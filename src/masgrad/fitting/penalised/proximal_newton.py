@@ -16,7 +16,7 @@ from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.line_search import LineSearch, Proposal, descend
+from masgrad.fitting.optimise.line_search import Proposal, descend
 from masgrad.fitting.optimise.start import intercept_start, valid_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
@@ -165,11 +165,11 @@ def optimum_over_reads(
     A read that Ctrl-C cuts short is discarded for the one before it.
     """
     scored, last, done = objective.scoring(), np.inf, None
-    search = LineSearch(psi, np.zeros_like(psi))
+    here, step = psi, np.zeros_like(psi)
     most, small_fall = options.most_reads, SMALL_FALL_OF_READS * options.tolerance**2
     for reads in range(1, most + 1):
         reader.restart()
-        parts, at = Parts(meat=False, constants=constants is None), search.end
+        parts, at = Parts(meat=False, constants=constants is None), here + step
         local = reader.read(scored, space.phi(at), parts)
         if done is not None and reader.monitor.interrupted:
             return done
@@ -177,11 +177,11 @@ def optimum_over_reads(
         local = replace(local, constants=constants)
         value = local.loss / local.count + space.value(at)
         if value > last + 1e-12 * abs(last) and reads < most and objective.linear:
-            search = search.shortened(0.5)
+            step = step / 2
             continue
         new, fall = newton_step(space, local, at)
         done = Optimum(new, local.at(space.phi(new)), reads, local.count * fall)
         if done.fall <= small_fall or reads == most or reader.monitor.interrupted:
             return done
-        search, last = LineSearch(at, new - at), value
+        here, step, last = at, new - at, value
     raise AssertionError("the last read returns")
