@@ -9,7 +9,7 @@ from masgrad.fitting.fitted import FitInfo, Fitted
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, status_of, warn
 from masgrad.fitting.task import Task

@@ -21,7 +21,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective, response_range
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.schedule import estimate
 from masgrad.fitting.optimise.start import (
     WARM_UP_ROWS,

@@ -37,7 +37,7 @@ class RowSums(NamedTuple):
             0 where there is no linear predictor.
         max_weighted_x: largest |x| of each column times the root of the row's curvature, (p,); 0
             without a linear predictor. It bounds the weighted change of any predictor in a step.
-        loss: sum of the rows' losses; 0 where there is no linear predictor.
+        loss: sum of the rows' losses.
         information: sum of the rows' expected Hessians, (p, p), where it was asked for.
     """
 
@@ -126,10 +126,11 @@ class Model(eqx.Module):
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
-        """Sums over a block of gradients and, on request, of Hessians and outer products."""
-        G = self.row_gradients(theta, rows)
+        """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
+        padded, n = pad(rows, _block_length(rows)), count_rows(rows)
+        values, G = (np.asarray(a)[:n] for a in _losses_and_gradients(self, theta, padded))
         H = self.hessian_sum(theta, rows) if hessian else None
-        return RowSums(G.sum(0), H, G.T @ G if meat else None)
+        return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
@@ -200,6 +201,11 @@ def _losses(model: Model, theta: Array, rows: Rows) -> Array:
 @eqx.filter_jit
 def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
     return jax.vmap(jax.grad(model.loss), (None, 0))(theta, rows)
+
+
+@eqx.filter_jit
+def _losses_and_gradients(model: Model, theta: Array, rows: Rows) -> tuple[Array, Array]:
+    return jax.vmap(jax.value_and_grad(model.loss), (None, 0))(theta, rows)
 
 
 @eqx.filter_jit

@@ -2,19 +2,21 @@
 
 A Newton step minimises a quadratic, and the loss is close to one only nearby. `damping` shortens a
 step by the change of the linear predictors. On rows in memory `descend` backtracks until the
-objective falls. Over reads a step is on trial (`Trial`): if the loss of all rows did not fall at its
-end, one read compares several shares of the step. `diverges` recognises steps that have no end.
+objective falls. Over reads a step is on trial (`Trial`): if the loss of all rows did not fall at
+its end, one read compares several shares of the step. `diverges` recognises steps without an end.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from masgrad.data.arrays import blocks
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
@@ -135,7 +137,9 @@ class Trial:
     @property
     def predicted_fall(self) -> float:
         """What the local model says of the loss."""
-        return -float(self.start.gradient @ self.step + self.step @ self.start.hessian @ self.step / 2)
+        return -float(
+            self.start.gradient @ self.step + self.step @ self.start.hessian @ self.step / 2
+        )
 
     def is_accepted(self, end: LocalModel) -> bool:
         """Whether the loss of all rows fell about as predicted.
@@ -157,6 +161,73 @@ def best_share(falls: np.ndarray) -> float:
     """The share of a step, among `SHARES`, with the largest fall of the loss; 0 if none falls."""
     best = int(np.argmax(falls))
     return float(SHARES[best]) if falls[best] > 0 else 0.0
+
+
+class Path:
+    """The points of one minimisation over reads, and the step that is on trial.
+
+    Args:
+        starts: where to begin; later ones serve if an earlier one is no good.
+        most: largest number of reads.
+        reader: says whether Ctrl-C has ended the reads.
+    """
+
+    def __init__(self, starts: list[np.ndarray], most: int, reader: Reader):
+        self.starts, self.most, self.reader = starts, most, reader
+        self.next, self.reads, self.done = self.next_start(), 0, set()
+        self.points: list[np.ndarray] = []
+        self.steps: list[np.ndarray] = []
+        self.step: Any = None  # the last step, a `NewtonStep`
+        self.constants: np.ndarray | None = None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        while self.next is not None:
+            phi, self.next = self.next, None
+            self.count_read()
+            self.points.append(phi)
+            yield phi
+
+    def go_to(self, phi: np.ndarray) -> None:
+        """Read there next."""
+        self.next = phi
+
+    def next_start(self) -> np.ndarray | None:
+        return self.starts.pop(0) if self.starts else None
+
+    def count_read(self) -> None:
+        self.reads += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no other read may follow."""
+        return self.reads >= self.most or self.reader.monitor.interrupted
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(self.step.total, self.step.step)
+
+    def accepts(self, end: LocalModel) -> bool:
+        """Whether a point may be kept: the first, or one to which the loss fell."""
+        return self.step is None or self.trial.is_accepted(end)
+
+    def take(self, step: Any) -> None:
+        """Keep the point that was read, and put the step from there on trial."""
+        self.constants = step.total.constants
+        self.steps.append(step.full_step)
+        self.put_on_trial(step)
+
+    def put_on_trial(self, step: Any) -> None:
+        self.step = step
+
+    def first_time(self, what: str) -> bool:
+        """Whether this is asked for the first time."""
+        first = what not in self.done
+        self.done.add(what)
+        return first
+
+    def ended(self, end: Estimate) -> Estimate:
+        """The estimate, with the reads and points that led to it."""
+        return replace(end, reads=self.reads, points=tuple(self.points))
 
 
 def diverges(steps: Sequence[np.ndarray]) -> bool:

@@ -5,34 +5,33 @@ is predicted (`third_order.py`) before another read is spent on it. Steps may go
 end (`line_search.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
-from masgrad.data.regression import total_weight
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.identification.separation import recession_directions
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.line_search import (
     NEGLIGIBLE_STEP,
-    ROUNDING,
     SHARES,
-    Trial,
+    Path,
     best_share,
     damping,
     diverges,
 )
+from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
     Prediction,
     predict_remainder,
     update_moments,
 )
 from masgrad.fitting.sources import Sample
-from masgrad.types import Rows
 
 MAX_RESIDUAL_SHIFT = 0.2
 """Change of a row's residual, in units of its noise, that a last step may cause."""
@@ -46,67 +45,11 @@ SCORING_SHARE = 0.999
 ERROR_CHANGE = 0.005
 """Relative change of a standard error over the last step that pilot rows are trusted to tell."""
 
-SURPRISE = 10.0
-"""Standard errors by which the mean loss of all rows exceeds that of the pilot rows if these are
-unlike the others."""
-
 TOWARDS_FIRST = np.array([0.0, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0])
 """Shares of the way from a safe point to a doubtful first one that are compared."""
 
 Read = Callable[[Objective, np.ndarray, Parts], LocalModel]
 """The local model of all rows, of an objective at a point."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Where the reads ended.
-
-    Args:
-        local_model: of the last read, expanded at the estimate.
-        reads: number of reads.
-        correction: length of the last step, in standard errors of the worst contrast.
-        remainder: predicted distance to the optimum, in standard errors, root mean square over
-            contrasts.
-        score_statistic: of the pilot rows at the estimate, in standard deviations.
-        max_residual_shift: change of residuals from where M was summed to the estimate, in units of
-            their noise.
-        recession: directions along which steps would never end, (p, k), or None.
-        points: where the reads were made.
-        stages: labels and points of the stages of the fit.
-        average_discarded: whether MasGrad's average was worse than its start.
-        one_step: whether this is one step from a penalised optimum, and no optimum itself.
-        single_read: whether most rows were read once, at running estimates.
-        notes: for the result.
-    """
-
-    local_model: LocalModel
-    reads: int
-    correction: float
-    remainder: float
-    score_statistic: float = 0.0
-    max_residual_shift: float = 0.0
-    recession: np.ndarray | None = None
-    points: tuple[np.ndarray, ...] = ()
-    stages: tuple[tuple[str, np.ndarray], ...] = ()
-    average_discarded: bool = False
-    one_step: bool = False
-    single_read: bool = False
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class StoppingRule:
-    """When reads end.
-
-    Args:
-        remainder: largest predicted remainder, in standard errors.
-        step: largest last step, in standard errors.
-        most: largest number of reads.
-    """
-
-    remainder: float
-    step: float
-    most: int
 
 
 @dataclass(frozen=True)
@@ -132,10 +75,6 @@ class NewtonStep:
     @property
     def step(self) -> np.ndarray:
         return self.full_step * self.share
-
-    @property
-    def trial(self) -> Trial:
-        return Trial(self.total, self.step)
 
     @property
     def vanishes(self) -> bool:
@@ -176,42 +115,34 @@ class Newton:
             starts: where to begin; later ones serve if the sums at an earlier one overflow.
             rule: when to stop.
         """
-        path = _Path(list(starts), rule.most, lambda: self.reader.monitor.interrupted)
+        path = Path(list(starts), rule.most, self.reader)
         for phi in path:
             found = self._parts_at(phi, path.constants)
-            if path.step is None:
-                elsewhere = self._elsewhere(found, phi, path)
-            else:
-                elsewhere = self._shortened(found, path.step, path)
-            if elsewhere is not None:
-                path.go_on(elsewhere)
+            other = self._instead(found, phi, path)
+            if other is not None:
+                path.go_to(other)
                 continue
-            if isinstance(found, BadBlock):
-                if path.step is None:
-                    raise found
+            if isinstance(found, BadBlock) and path.step is None:
+                raise found
+            if isinstance(found, BadBlock) or not path.accepts(merged(found)):
                 break
-            if path.step is not None and not path.step.trial.is_accepted(merged(found)):
-                break
-            step = path.take(self._step(found))
-            end = self._end(step, path.reads, diverges(path.steps))
+            step = self._step(found)
+            path.take(step)
+            end = self._end(step, diverges(path.steps))
             if path.is_over or end.recession is not None or step.vanishes:
                 return path.ended(end)
             if self._met(rule, step, end):
-                if self._is_inside(end):
+                if self._is_inside(end, path):
                     return path.ended(end)
-                if not (share := self._share(step)):
-                    raise optimum_on_border(self.objective)
-                step = path.replace_step(replace(step, share=share))
-                path.reads += 1
-            if path.reads >= READS_BEFORE_DOUBT and not path.doubted:
-                path.doubted = True
-                if (flat := self._separating(step.total)).size:
-                    return path.ended(replace(end, recession=flat))
-            path.go_on(step.trial.end)
-        assert path.step is not None
+                path.put_on_trial(replace(step, share=self._share(step, path)))
+            elif path.reads >= READS_BEFORE_DOUBT and path.first_time("separation"):
+                end = replace(end, recession=self._separating(step.total))
+                if end.recession is not None:
+                    return path.ended(end)
+            path.go_to(path.trial.end)
         if self.objective.bounded and not path.is_over:
             raise optimum_on_border(self.objective)
-        return path.ended(self._stay(path.step, path.reads))
+        return path.ended(self._stay(path.step))
 
     # The points that are read.
 
@@ -226,78 +157,63 @@ class Newton:
         total = total if constants is None else replace(total, constants=constants)
         return with_prior(self.objective, total)
 
-    def _elsewhere(
-        self, found: list[LocalModel] | BadBlock, phi: np.ndarray, path: "_Path"
+    def _instead(
+        self, found: list[LocalModel] | BadBlock, phi: np.ndarray, path: Path
     ) -> np.ndarray | None:
-        """Where to begin instead of at phi, if that was no good; None if it was."""
+        """Another point to read, if phi was no good; None if it was, or if there is none."""
         if path.is_over:
             return None
+        if path.step is not None:
+            return self._shortened(found, path.step, path)
         if isinstance(found, BadBlock):
             return path.next_start()
-        total = merged(found)
-        if self.safe is None or path.compared or not self._is_doubtful(total, self.safe):
+        safe, total = self.safe, merged(found)
+        if safe is None or not is_doubtful(self.objective, self.sample, total, safe):
             return None
-        path.compared = True
-        path.reads += 1
-        ends = self.safe + TOWARDS_FIRST[:, None] * (phi - self.safe)
-        best = int(np.argmax(self._falls(self.safe, ends)))
+        if not path.first_time("comparison"):
+            return None
+        ends = safe + TOWARDS_FIRST[:, None] * (phi - safe)
+        best = int(np.argmax(self._falls(safe, ends, path)))
         return None if TOWARDS_FIRST[best] == 1 else ends[best]
 
-    def _is_doubtful(self, total: LocalModel, safe: np.ndarray) -> bool:
-        """Whether the first point may be a poor one: its losses exceed those of the pilot rows.
-
-        A loss that is not convex may be low on the sample alone, and on a plateau steps are of no
-        use.
-        """
-        if not self.objective.convex or on_plateau(self.objective, total):
-            return True
-        rows = self.sample.rows
-        usual = [self._usual_loss(point, rows) for point in (total.point, safe)]
-        return not total.loss / total.count <= min(usual)  # NaN included
-
-    def _usual_loss(self, phi: np.ndarray, rows: Rows) -> float:
-        """The mean loss of the pilot rows, and several times its sampling error."""
-        losses, n = self.objective.losses(phi, rows), total_weight(rows)
-        with np.errstate(all="ignore"):
-            return (losses.sum() + SURPRISE * losses.std() * np.sqrt(len(losses))) / n
-
     def _shortened(
-        self, found: list[LocalModel] | BadBlock, step: NewtonStep, path: "_Path"
+        self, found: list[LocalModel] | BadBlock, step: NewtonStep, path: Path
     ) -> np.ndarray | None:
         """Where to read instead of going on, if the loss did not fall over the last step.
 
         None if it fell, or if it falls for no share of the step.
         """
-        fell = not isinstance(found, BadBlock) and step.trial.is_accepted(merged(found))
-        if fell or path.is_over:
+        if not isinstance(found, BadBlock) and path.accepts(merged(found)):
             return None
-        if not step.scored and not self.objective.convex and self.objective.linear:
-            step = path.replace_step(self._scoring_step(step.parts))
-            path.reads += 1
-        share = self._share(step)
-        path.reads += 1
+        if not step.scored and self.objective.linear and not self.objective.convex:
+            step = self._scoring_step(step.parts)
+            path.count_read()
+        share = self._share(step, path)
         if not share:
             return None
-        return path.replace_step(replace(step, share=share)).trial.end
+        path.put_on_trial(replace(step, share=share))
+        return path.trial.end
 
-    def _share(self, step: NewtonStep) -> float:
+    def _share(self, step: NewtonStep, path: Path) -> float:
         """The share of a step along which the loss of all rows falls most; 0 if it does not."""
         ends = step.total.point + SHARES[:, None] * step.full_step
-        return best_share(self._falls(step.total.point, ends))
+        return best_share(self._falls(step.total.point, ends, path))
 
-    def _falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    def _falls(self, phi: np.ndarray, ends: np.ndarray, path: Path) -> np.ndarray:
+        """By how much the loss of all rows falls from phi to each end: one read."""
+        path.count_read()
         falls = self.reader.falls(self.objective, self.sample, phi, ends)
         prior = self.objective.prior
         if prior is not None:
             falls = falls + [prior.at(phi).loss - prior.at(end).loss for end in ends]
         return falls
 
-    def _is_inside(self, end: Estimate) -> bool:
+    def _is_inside(self, end: Estimate, path: Path) -> bool:
         """Whether all rows have a mean at the estimate; asked only where some might not."""
         if not self.objective.bounded or self.reader.monitor.interrupted:
             return True
         phi = end.local_model.point
-        return bool(np.isfinite(self._falls(phi, phi[None])[0]))
+        return bool(np.isfinite(self._falls(phi, phi[None], path)[0]))
 
     # Steps.
 
@@ -327,7 +243,7 @@ class Newton:
         prediction = predict_remainder(self.objective, parts, total, there, self.sample, ordered)
         return NewtonStep(parts, total, full, share, prediction, scored)
 
-    def _end(self, step: NewtonStep, reads: int, divergent: bool) -> Estimate:
+    def _end(self, step: NewtonStep, divergent: bool) -> Estimate:
         """The estimate, should this step be the last."""
         objective, total, prediction = self.objective, step.total, step.prediction
         flat = self._without_information(total) if divergent else None
@@ -344,22 +260,23 @@ class Newton:
         shift = 0.0
         if prior is not None:
             shift = prior.max_residual_shift(there - prior.point, objective.dispersed)
-        return Estimate(local, reads, size, remainder, max_residual_shift=shift, recession=flat)
+        return Estimate(local, 0, size, remainder, max_residual_shift=shift, recession=flat)
 
-    def _stay(self, step: NewtonStep, reads: int) -> Estimate:
+    def _stay(self, step: NewtonStep) -> Estimate:
         """The estimate at the start of a step along which the loss did not fall."""
         total = merged(step.parts)
         size = total.wald_norm(step.full_step)
-        return Estimate(total, reads, size, total.rms_wald_norm(step.full_step))
+        return Estimate(total, 0, size, total.rms_wald_norm(step.full_step))
 
     def _without_information(self, total: LocalModel) -> np.ndarray | None:
         flat = recession_directions(self.objective, self.reader, self.sample, total)
         return flat if flat.size else None
 
-    def _separating(self, total: LocalModel) -> np.ndarray:
-        return recession_directions(
+    def _separating(self, total: LocalModel) -> np.ndarray | None:
+        flat = recession_directions(
             self.objective, self.reader, self.sample, total, by_programming=True
         )
+        return flat if flat.size else None
 
     def _met(self, rule: StoppingRule, step: NewtonStep, end: Estimate) -> bool:
         shift = step.total.max_residual_shift(step.step, self.objective.dispersed)
@@ -367,51 +284,6 @@ class Newton:
         near = step.share == 1 and not step.scored and shift < MAX_RESIDUAL_SHIFT
         predicted = step.prediction.remainder <= rule.remainder
         return near and predicted and small and _same_errors(end.local_model, step.total)
-
-
-class _Path:
-    """The points of one minimisation, as they are read, and the step that is on trial."""
-
-    def __init__(self, starts: list[np.ndarray], most: int, interrupted: Callable[[], bool]):
-        self.starts, self.most, self.interrupted = starts, most, interrupted
-        self.next: np.ndarray | None = starts.pop(0)
-        self.points: list[np.ndarray] = []
-        self.steps: list[np.ndarray] = []
-        self.step: NewtonStep | None = None
-        self.constants: np.ndarray | None = None
-        self.reads = 0
-        self.compared = self.doubted = False
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        while self.next is not None:
-            phi, self.next = self.next, None
-            self.reads += 1
-            self.points.append(phi)
-            yield phi
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no other read may follow."""
-        return self.reads >= self.most or self.interrupted()
-
-    def go_on(self, phi: np.ndarray) -> None:
-        self.next = phi
-
-    def next_start(self) -> np.ndarray | None:
-        return self.starts.pop(0) if self.starts else None
-
-    def take(self, step: NewtonStep) -> NewtonStep:
-        """Keep the point that was read, and put the step from there on trial."""
-        self.constants = step.total.constants
-        self.steps.append(step.full_step)
-        return self.replace_step(step)
-
-    def replace_step(self, step: NewtonStep) -> NewtonStep:
-        self.step = step
-        return step
-
-    def ended(self, end: Estimate) -> Estimate:
-        return replace(end, reads=self.reads, points=tuple(self.points))
 
 
 def merged(parts: list[LocalModel]) -> LocalModel:
@@ -424,13 +296,6 @@ def _same_errors(local: LocalModel, before: LocalModel) -> bool:
     new, old = (np.diag(q.sandwich()) for q in (local, before))
     positive = old > 0
     return bool((np.abs(new[positive] / old[positive] - 1) < 2 * ERROR_CHANGE).all())
-
-
-def on_plateau(objective: Objective, total: LocalModel) -> bool:
-    """Whether some direction of phi, in which columns have size 1, has next to no information."""
-    if not objective.separable:
-        return False
-    return total.null_directions.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
 
 
 def with_prior(objective: Objective, *parts: LocalModel) -> list[LocalModel]:

@@ -18,7 +18,8 @@ from masgrad.data.source import Arrays, up_to
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.newton import Estimate, with_prior
+from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.optimise.newton import with_prior
 from masgrad.fitting.optimise.third_order import (
     predict_remainder,
     score_statistic,

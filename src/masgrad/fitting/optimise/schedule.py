@@ -18,8 +18,9 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
-from masgrad.fitting.optimise.newton import Estimate, Newton, StoppingRule
+from masgrad.fitting.optimise.newton import Newton
 from masgrad.fitting.optimise.one_pass import single_read
 from masgrad.fitting.optimise.start import intercept_start
 from masgrad.fitting.options import MOST_READS, Options

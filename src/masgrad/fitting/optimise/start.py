@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import offset_of, weight_of
+from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
@@ -44,6 +44,10 @@ EQUAL_RISK = 1e-4
 
 NON_CONVEX_STEPS = 300
 """Steps of a warm-up if the loss need not be convex."""
+
+SURPRISE = 10.0
+"""Standard errors by which the mean loss of all rows exceeds that of the pilot rows if these are
+unlike the others."""
 
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
@@ -114,6 +118,37 @@ def check_minimum(objective: Objective, start: Start, local: LocalModel) -> None
 
 def _largest_curvature(local: LocalModel) -> float:
     return float(np.abs(local.hessian).max()) / local.count
+
+
+def is_doubtful(objective: Objective, sample: Sample, total: LocalModel, safe: np.ndarray) -> bool:
+    """Whether a first point may be a poor one: the losses of all rows exceed those of pilot rows.
+
+    A loss that is not convex may be low on the sample alone, and on a plateau steps are of no use.
+
+    Args:
+        objective: the loss.
+        sample: pilot rows.
+        total: the local model of all rows at that point.
+        safe: another point, at which the loss is moderate.
+    """
+    if not objective.convex or on_plateau(objective, total):
+        return True
+    usual = [_usual_loss(objective, phi, sample.rows) for phi in (total.point, safe)]
+    return not total.loss / total.count <= min(usual)  # NaN included
+
+
+def on_plateau(objective: Objective, total: LocalModel) -> bool:
+    """Whether some direction of phi, in which columns have size 1, has next to no information."""
+    if not objective.separable:
+        return False
+    return total.null_directions.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
+
+
+def _usual_loss(objective: Objective, phi: np.ndarray, rows: Rows) -> float:
+    """The mean loss of the pilot rows, and several times its sampling error."""
+    losses, n = objective.losses(phi, rows), total_weight(rows)
+    with np.errstate(all="ignore"):
+        return (losses.sum() + SURPRISE * losses.std() * np.sqrt(len(losses))) / n
 
 
 # Linear predictors.

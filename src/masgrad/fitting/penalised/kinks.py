@@ -15,7 +15,7 @@ from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.start import valid_start
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates, penalised_coordinates
 from masgrad.fitting.penalised.debias import check_more_rows_than_columns, debias_start, one_step

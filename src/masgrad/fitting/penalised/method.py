@@ -9,7 +9,7 @@ import numpy as np
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.sources import Sample

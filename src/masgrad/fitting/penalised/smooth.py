@@ -17,7 +17,7 @@ from masgrad.fitting.identification.rank import listed, null_space
 from masgrad.fitting.objective.local_model import ridge_of
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.newton import Estimate
+from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.start import coordinates_of
 from masgrad.fitting.penalised.method import NoEstimate, PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_penalty

@@ -1,0 +1,59 @@
+"""Where the reads of a fit end, and when they may."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.fitting.objective.local_model import LocalModel
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Where the reads ended.
+
+    Args:
+        local_model: of the last read, expanded at the estimate.
+        reads: number of reads.
+        correction: length of the last step, in standard errors of the worst contrast.
+        remainder: predicted distance to the optimum, in standard errors, root mean square over
+            contrasts.
+        score_statistic: of the pilot rows at the estimate, in standard deviations.
+        max_residual_shift: change of residuals from where M was summed to the estimate, in units of
+            their noise.
+        recession: directions along which steps would never end, (p, k), or None.
+        points: where the reads were made.
+        stages: labels and points of the stages of the fit.
+        average_discarded: whether MasGrad's average was worse than its start.
+        one_step: whether this is one step from a penalised optimum, and no optimum itself.
+        single_read: whether most rows were read once, at running estimates.
+        notes: for the result.
+    """
+
+    local_model: LocalModel
+    reads: int
+    correction: float
+    remainder: float
+    score_statistic: float = 0.0
+    max_residual_shift: float = 0.0
+    recession: np.ndarray | None = None
+    points: tuple[np.ndarray, ...] = ()
+    stages: tuple[tuple[str, np.ndarray], ...] = ()
+    average_discarded: bool = False
+    one_step: bool = False
+    single_read: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When reads end.
+
+    Args:
+        remainder: largest predicted remainder, in standard errors.
+        step: largest last step, in standard errors.
+        most: largest number of reads.
+    """
+
+    remainder: float
+    step: float
+    most: int
