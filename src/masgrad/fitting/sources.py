@@ -231,27 +231,27 @@ def take_sample(source: Source, single: bool, memory: int, rng: np.random.Genera
     first, rows, size = [], 0, 0
     for block in blocks:
         first.append(block)
-        rows, size = rows + count_rows(block), size + _bytes(block)
+        rows, size = rows + count_rows(block), size + size_in_bytes(block)
         if rows >= PILOT_ROWS or (size >= memory and rows >= FEWEST_PILOT_ROWS):
             break
     else:
         if not first:
             raise InputError("the data hold no rows; at least one observation is needed")
-        return Sample(_join(first), True)
+        return Sample(join(first), True)
     if single:
-        return Sample(_join(first), False, blocks)
+        return Sample(join(first), False, blocks)
     blocks.close()
-    return Sample(_join(first), False)
+    return Sample(join(first), False)
 
 
 def _from_array(source: Arrays, single: bool, memory: int, rng: np.random.Generator) -> Sample:
-    one = _bytes(pick(lambda a: a[:1], source.rows))
+    one = size_in_bytes(pick(lambda a: a[:1], source.rows))
     keep = min(PILOT_ROWS, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
     if keep >= source.count or not single:
         return Sample(source.sample(keep, rng), keep >= source.count)
     starts = rng.permutation(np.arange(0, source.count, source.block))
     first = -(-keep // source.block)
-    rows = _join(list(source.slices(starts[:first])))
+    rows = join(list(source.slices(starts[:first])))
     return Sample(rows, first >= len(starts), starts[first:])
 
 
@@ -268,9 +268,11 @@ def random_rows(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
     return pick(lambda a: a[chosen], rows)
 
 
-def _bytes(rows: Rows) -> int:
+def size_in_bytes(rows: Rows) -> int:
+    """Bytes that rows take."""
     return sum(a.nbytes for a in jax.tree.leaves(rows))
 
 
-def _join(blocks: list[Rows]) -> Rows:
+def join(blocks: list[Rows]) -> Rows:
+    """The rows of several blocks."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)

@@ -27,8 +27,8 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.covariance import Uncertainty
 
-LARGEST_REMAINDER = 0.3
-"""Predicted remainder, in standard errors, of a single read or an update without a warning."""
+LARGEST_REMAINDER = 0.1
+"""Bound on the remainder, in standard errors, of a single read or an update without a warning."""
 
 LARGEST_RESIDUAL_SHIFT, LARGEST_RESIDUAL_SHIFT_AFTER_PRIOR = 1.0, 0.3
 """Change of a residual, in units of its noise, since M was summed, without a warning."""
@@ -149,9 +149,10 @@ def status_of(
 
 
 def _is_unrepresentative(reader: Reader, done: Estimate, found: Uncertainty) -> bool:
-    """Whether the first rows of a single read do not represent the others."""
+    """Whether the first rows of a single read do not represent the others, and that matters."""
     drifts = reader.source.ordered and found.drift > DRIFT_LIMIT
-    return done.score_statistic > DRIFT_LIMIT or (done.single_read and drifts)
+    unlike = done.score_statistic > DRIFT_LIMIT or (done.single_read and drifts)
+    return unlike and done.remainder > LARGEST_REMAINDER
 
 
 def warn(
@@ -208,15 +209,15 @@ def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
 
 
 def _warn_order(reader: Reader, sample: Sample, done: Estimate, drift: float) -> None:
-    if done.score_statistic > DRIFT_LIMIT:
+    if done.score_statistic > DRIFT_LIMIT and done.remainder > LARGEST_REMAINDER:
         say(
             OrderWarning,
             f"the first rows pull {done.score_statistic:.0f} standard deviations away from the "
             f"estimate: {Status.UNREPRESENTATIVE.message}",
         )
     elif drift > DRIFT_LIMIT and not sample.complete and reader.source.ordered:
-        once = "a single read relies on it: let the rows be read twice"
-        made_up = once if done.reads == 1 else "correcting reads make up for that"
+        kept = "rows that were kept make up for that, as far as the remainder says"
+        made_up = kept if done.reads == 1 else "correcting reads make up for that"
         say(
             OrderWarning,
             f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "

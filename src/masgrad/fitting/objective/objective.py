@@ -208,6 +208,10 @@ class Objective:
         """The local model at phi, from raw sums over rows of total weight `count`."""
         return LocalModel.of(count, phi, self.ridge.add(self._in_phi(sums), phi, count), rows)
 
+    def largest(self, sums: RowSums) -> np.ndarray | float:
+        """A bound on `max_weighted_x` in phi, from raw sums."""
+        return self._in_phi(sums._replace(hessian=None, meat=None, information=None)).max_weighted_x
+
     def gradient_noise(self, total: LocalModel, design_effect: float) -> np.ndarray:
         """Variance of a sum of raw gradients for each unit of weight."""
         meat = design_effect * total.meat / total.count

@@ -31,6 +31,9 @@ ROWS_FOR_THREADS = 50_000
 
 Done = TypeVar("Done")
 
+Observe = Callable[[int, Rows, RowSums], None]
+"""Called with the number of a block, its rows and its raw sums."""
+
 
 def _same(rows: Rows) -> Rows:
     return rows
@@ -77,13 +80,19 @@ class Reader:
         return self._sum(objective, phi, blocks(sample.rows), 1, parts)
 
     def read_slices(
-        self, objective: Objective, phi: np.ndarray, starts: Any, parts: Parts = H_AND_M
+        self,
+        objective: Objective,
+        phi: np.ndarray,
+        starts: Any,
+        parts: Parts = H_AND_M,
+        *,
+        observe: Observe | None = None,
     ) -> LocalModel:
         """The local model of the blocks of an array that begin at these rows."""
         source = self.source
         assert isinstance(source, Arrays)
         workers = self.workers(objective, len(starts) * source.block)
-        return self._sum(objective, phi, starts, workers, parts, make=source.at)
+        return self._sum(objective, phi, starts, workers, parts, make=source.at, observe=observe)
 
     def read_blocks(
         self,
@@ -92,9 +101,12 @@ class Reader:
         pieces: Iterable[Rows],
         expected_rows: int | None,
         parts: Parts = H_AND_M,
+        *,
+        observe: Observe | None = None,
     ) -> LocalModel:
         """The local model of these blocks, about `expected_rows` rows in all."""
-        return self._sum(objective, phi, pieces, self.workers(objective, expected_rows), parts)
+        workers = self.workers(objective, expected_rows)
+        return self._sum(objective, phi, pieces, workers, parts, observe=observe)
 
     def falls(
         self, objective: Objective, sample: Sample, phi: np.ndarray, points: np.ndarray
@@ -213,19 +225,26 @@ class Reader:
         parts: Parts,
         *,
         make: Callable[[Any], Rows] = _same,
+        observe: Observe | None = None,
     ) -> LocalModel:
-        """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far."""
+        """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far.
+
+        `observe` is called with each block and its sums, by the thread that made them; blocks are
+        numbered in their order.
+        """
         total, constants, weight, rows = None, np.zeros(2), 0.0, 0
         sums_over = objective.block_summer(phi, parts)
 
-        def work(piece: Any) -> _Block:
-            block = make(piece)
+        def work(piece: tuple[int, Any]) -> _Block:
+            number, block = piece[0], make(piece[1])
             known = objective.constants(block) if parts.constants else 0.0
-            seen = response_range(block) if objective.linear else None
-            return _Block(count_rows(block), total_weight(block), sums_over(block), known, seen)
+            seen, sums = response_range(block) if objective.linear else None, sums_over(block)
+            if observe is not None:
+                observe(number, block, sums)
+            return _Block(count_rows(block), total_weight(block), sums, known, seen)
 
         with self.interruptible():
-            for block in self.each(work, pieces, workers):
+            for block in self.each(work, enumerate(pieces), workers):
                 total = block.sums if total is None else add(total, block.sums)
                 constants = constants + block.constants
                 weight, rows = weight + block.weight, rows + block.rows

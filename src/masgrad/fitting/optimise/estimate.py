@@ -15,8 +15,8 @@ class Estimate:
         local_model: of the last read, expanded at the estimate.
         reads: number of reads.
         correction: length of the last step, in standard errors of the worst contrast.
-        remainder: predicted distance to the optimum, in standard errors, root mean square over
-            contrasts.
+        remainder: bound on the distance to the optimum, in standard errors: of every coefficient,
+            and in the root mean square over contrasts.
         score_statistic: of the pilot rows at the estimate, in standard deviations.
         max_residual_shift: change of residuals from where M was summed to the estimate, in units of
             their noise.

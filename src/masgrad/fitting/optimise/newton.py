@@ -253,8 +253,7 @@ class Newton:
             local = update_moments(objective, total, prediction.parts, there, self.sample.rows)
         else:
             local = total.at(there)
-        damped = total.rms_wald_norm(step.full_step)
-        remainder = prediction.remainder_with_prior if step.share == 1 else damped
+        remainder = prediction.bound if step.share == 1 else total.wald_norm(step.full_step)
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder
         prior = None if prediction.trusted else objective.prior  # else its M and H were moved
         shift = 0.0
@@ -266,7 +265,7 @@ class Newton:
         """The estimate at the start of a step along which the loss did not fall."""
         total = merged(step.parts)
         size = total.wald_norm(step.full_step)
-        return Estimate(total, 0, size, total.rms_wald_norm(step.full_step))
+        return Estimate(total, 0, size, size)
 
     def _without_information(self, total: LocalModel) -> np.ndarray | None:
         flat = recession_directions(self.objective, self.reader, self.sample, total)

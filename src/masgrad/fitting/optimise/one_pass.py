@@ -1,115 +1,289 @@
-"""One read only: local models at a running estimate, summed.
+"""One read only: segments of rows, each summed where the rows before it lead.
 
-The pilot rows are fitted first. Every later segment of rows, each as long as all before it, is
-summed at the optimum of what came before, so that few rows meet a poor estimate; at the end the
-pilot rows are taken at the estimate itself. What the models miss is then measured on the pilot
-rows, segment by segment, and subtracted.
+The pilot rows are fitted first. Every later segment, mostly as long as all before it, is summed at
+the optimum of what came before, so that few rows meet a poor estimate. Some rows of every segment
+are kept (`kept_rows.py`), and the estimate is the optimum of the segments' quadratics with what
+the kept rows say that these miss.
+
+If a segment is unlike the rows before it (they are sorted, or a new column occurs), its quadratic
+there is of little use. Then the segment, which is still in memory, is summed again where it and
+the rows before it lead together, and later segments are shorter.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import reduce
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from masgrad.data.arrays import count_rows
-from masgrad.data.source import Arrays, up_to
-from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective, Parts
-from masgrad.fitting.objective.reader import Reader
+from masgrad.data.source import Arrays
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex
+from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
+from masgrad.fitting.objective.reader import Observe, Reader
 from masgrad.fitting.optimise.estimate import Estimate
-from masgrad.fitting.optimise.newton import with_prior
-from masgrad.fitting.optimise.third_order import (
-    predict_remainder,
-    score_statistic,
-    update_moments,
+from masgrad.fitting.optimise.kept_rows import (
+    RANDOM_ROWS,
+    Keeper,
+    Segment,
+    Stratum,
+    complete_segment,
+    descent_step,
+    minimum,
+    model_at,
+    sampling_errors,
+    segment_of,
 )
-from masgrad.fitting.sources import Sample
+from masgrad.fitting.optimise.newton import merged
+from masgrad.fitting.optimise.third_order import (
+    error_bound,
+    is_homogeneous,
+    score_statistic,
+)
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import PILOT_ROWS, Sample, join, random_rows, size_in_bytes
 from masgrad.types import Rows
-
-Segment = Callable[[np.ndarray, int], LocalModel | None]
-"""From a point and a number of rows to the local model of the next rows; None at the end."""
 
 PARTS = Parts(constants=True)
 
+FAR = 0.2
+"""Share of a step by which its quadratic misses it, beyond which a segment was summed too far
+away."""
+
+NEAR_STEP = 0.1
+"""Length of a step, in standard errors, that is never too far."""
+
+SHORTEST_SHARE = 1 / 16
+"""Length of a segment after one that was unlike the rows before it, as a share of these."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The rows of a segment, which can be summed more than once.
+
+    Args:
+        read: the local model of the rows at a point, while an observer sees their blocks.
+        blocks: the blocks again.
+    """
+
+    read: Callable[[np.ndarray, Observe], LocalModel]
+    blocks: Callable[[], Iterable[Rows]]
+
+
+Pieces = Callable[[int], Piece | None]
+"""From a number of rows to the next piece of about that length; None at the end."""
+
 
 def single_read(
-    objective: Objective, reader: Reader, sample: Sample, start: LocalModel
+    objective: Objective, reader: Reader, sample: Sample, start: LocalModel, options: Options
 ) -> Estimate:
     """The estimate from rows that are seen once; `start` is the local model of the pilot rows."""
-    next_segment, seen = _segments(objective, reader, sample), []
-    total = reduce(LocalModel.merge, with_prior(objective), start)
-    phi = total.point + total.newton()
-    stages = [(f"first {total.rows:,} rows", phi)]
-    # The monitor compares gradients of all segments: their points are a few standard errors apart.
-    while not reader.monitor.interrupted and (part := next_segment(phi, total.rows)) is not None:
-        seen.append(part)
-        total = total.merge(part)
-        phi = total.point + total.newton()
-        stages.append((f"{total.rows:,} rows", phi))
-    end = _end(objective, sample, start, seen, phi)
-    return replace(end, stages=tuple(stages), single_read=True)
-
-
-def _end(
-    objective: Objective,
-    sample: Sample,
-    start: LocalModel,
-    seen: list[LocalModel],
-    phi: np.ndarray,
-) -> Estimate:
-    """The estimate from all segments, with the pilot rows taken at phi."""
-    others, pilot = with_prior(objective, *seen), objective.local_model(phi, sample.rows)
-    total = reduce(LocalModel.merge, others, pilot)
-    phi = total.point + total.newton()
-    prediction = predict_remainder(objective, others, total, phi, sample)
-    phi = phi + prediction.extra_step
-    score = score_statistic(objective.local_model(phi, sample.rows), sample.design_effect)
-    moved = total.rms_wald_norm(phi - start.point)
-    local = update_moments(objective, total, prediction.parts, phi, sample.rows)
-    return Estimate(
-        replace(local, constants=local.constants + objective.constants(sample.rows)),
-        reads=1,
-        correction=total.wald_norm(phi - start.point),
-        remainder=prediction.remainder_with_prior if prediction.trusted else moved,
-        score_statistic=score,
-        max_residual_shift=max(
-            (q.max_residual_shift(phi - q.point, objective.dispersed) for q in seen), default=0.0
-        ),
+    scored = objective.linear and not objective.convex
+    with_information = objective.with_information or scored  # for steps of Fisher scoring
+    one_pass = OnePass(
+        replace(objective, with_information=with_information), reader, sample, options
     )
+    done = one_pass.estimate(start)
+    if objective.with_information:
+        return done
+    return replace(done, local_model=replace(done.local_model, information=None))
 
 
-def _segments(objective: Objective, reader: Reader, sample: Sample) -> Segment:
+@dataclass(frozen=True)
+class OnePass:
+    """A single read.
+
+    Args:
+        objective: the loss.
+        reader: for the rows.
+        sample: pilot rows, and the rows that remain.
+        options: memory and seed.
+    """
+
+    objective: Objective
+    reader: Reader
+    sample: Sample
+    options: Options
+
+    def estimate(self, start: LocalModel) -> Estimate:
+        """The estimate; `start` is the local model of the pilot rows at their optimum."""
+        pilot = complete_segment(self.objective, start.point, self.sample.rows)
+        segments = [*self._prior(pilot), pilot]
+        phi = minimum(self.objective, segments, start.point)
+        rows = count_rows(self.sample.rows)
+        stages, length = [(f"first {rows:,} rows", phi)], rows
+        next_piece = _pieces(self.objective, self.reader, self.sample, self.options.memory // 8)
+        while not self.reader.monitor.interrupted and (piece := next_piece(length)) is not None:
+            segment, phi, alike = self._add(segments, piece, phi, length)
+            segments.append(segment)
+            rows += segment.local.rows
+            length = rows if alike else max(PILOT_ROWS, int(SHORTEST_SHARE * rows))
+            stages.append((f"{rows:,} rows", phi))
+        return replace(self._end(segments, phi, start), stages=tuple(stages), single_read=True)
+
+    def _prior(self, pilot: Segment) -> list[Segment]:
+        """Earlier rows; the pilot rows say what their local model misses, if they are alike."""
+        prior = self.objective.prior
+        if prior is None:
+            return []
+        if not is_homogeneous(pilot.local, prior, self.sample.design_effect):
+            return [Segment(prior)]
+        rows = self.sample.rows
+        here = self.objective.local_model(prior.point, rows)
+        return [Segment(prior, (Stratum(rows, prior.count / here.count, here),))]
+
+    def _add(
+        self, segments: list[Segment], piece: Piece, phi: np.ndarray, length: int
+    ) -> tuple[Segment, np.ndarray, bool]:
+        """The next segment, the estimate with it, and whether it was like the others."""
+        try:
+            segment = self._read(segments, piece, phi, length)
+        except BadBlock:  # an exponential may overflow; bad rows will fail again
+            segment = None
+        there = None if segment is None else self._near(segments, segment)
+        if segment is not None and there is not None:
+            return segment, there, True
+        phi = self._refit(segments, piece, phi)
+        segment = self._read(segments, piece, phi, length)
+        return segment, minimum(self.objective, [*segments, segment], phi), False
+
+    def _read(self, segments: list[Segment], piece: Piece, phi: np.ndarray, length: int) -> Segment:
+        """Sum over a piece at phi, and keep some of its rows."""
+        information = sum(np.diag(s.local.expected().hessian) for s in segments)
+        seed = (self.options.seed, 2, len(segments))
+        share = min(1.0, RANDOM_ROWS / length)
+        keeper = Keeper(self.objective, phi, np.maximum(information, 0.0), share, seed)
+        chosen = {}
+
+        def observe(number: int, rows: Rows, sums) -> None:
+            chosen[number] = keeper.choose(number, rows, sums)
+
+        local = piece.read(phi, observe)
+        return segment_of(self.objective, local, [chosen[k] for k in sorted(chosen)])
+
+    def _near(self, segments: list[Segment], segment: Segment) -> np.ndarray | None:
+        """The estimate with another segment; None if that was summed too far away from it."""
+        total = merged([segment.local, *(other.local for other in segments)])
+        try:
+            step = total.newton()
+        except NotConvex:
+            return None
+        there, size = total.point + step, total.rms_wald_norm(step)
+        if size < NEAR_STEP:
+            return there
+        missed = np.sum(
+            [
+                s.factor * self.objective.missed_gradient(segment.local.point, step, s.rows)
+                for s in segment.strata
+            ],
+            0,
+        )
+        near = np.isfinite(missed).all() and total.rms_wald_norm(total.solve(missed)) < FAR * size
+        return there if near else None
+
+    def _refit(self, segments: list[Segment], piece: Piece, phi: np.ndarray) -> np.ndarray:
+        """The optimum of the segments and of rows of the next piece together."""
+        rng = np.random.default_rng([self.options.seed, 3, len(segments)])
+        rows = random_rows(join(list(piece.blocks())), PILOT_ROWS, rng)
+        for at in (phi, *(s.local.point for s in segments[::-1])):
+            try:
+                new = complete_segment(self.objective, at, rows)
+            except BadBlock:  # the point is too far away
+                continue
+            return minimum(self.objective, [*segments, new], at)
+        raise BadBlock(rows)
+
+    def _end(self, segments: list[Segment], phi: np.ndarray, start: LocalModel) -> Estimate:
+        """The estimate from all segments."""
+        objective, sample = self.objective, self.sample
+        phi = minimum(objective, segments, phi)
+        total = model_at(objective, segments, phi)
+        total = total.at(phi + descent_step(total))
+        errors = sampling_errors(objective, segments, total)
+        remainder = error_bound(objective, total, errors) + self._missed_by_prior(segments, total)
+        pilot = objective.local_model(total.point, sample.rows)
+        return Estimate(
+            replace(total, constants=total.constants + objective.constants(sample.rows)),
+            reads=1,
+            correction=total.wald_norm(total.point - start.point),
+            remainder=remainder,
+            score_statistic=score_statistic(pilot, sample.design_effect),
+        )
+
+    def _missed_by_prior(self, segments: list[Segment], total: LocalModel) -> float:
+        """Length of what the local model of unlike earlier rows misses, by the pilot rows."""
+        prior = self.objective.prior
+        if prior is None or segments[0].strata:
+            return 0.0
+        rows, step = self.sample.rows, total.point - prior.point
+        missed = self.objective.missed_gradient(prior.point, step, rows)
+        return total.rms_wald_norm(total.solve(missed)) * prior.count / count_rows(rows)
+
+
+# Pieces of what remains after the pilot rows.
+
+
+def _pieces(objective: Objective, reader: Reader, sample: Sample, memory: int) -> Pieces:
     remaining = sample.remaining
     if isinstance(remaining, np.ndarray):
-        return segments_of_array(objective, reader, remaining)
+        return pieces_of_array(objective, reader, remaining)
     assert remaining is not None
-    return segments_of_blocks(objective, reader, remaining)
+    return pieces_of_blocks(objective, reader, remaining, memory)
 
 
-def segments_of_array(objective: Objective, reader: Reader, starts: np.ndarray) -> Segment:
-    """Segments over the blocks of an array that begin at these rows."""
+def pieces_of_array(objective: Objective, reader: Reader, starts: np.ndarray) -> Pieces:
+    """Pieces of the blocks of an array that begin at these rows."""
     source, begin = reader.source, 0
     assert isinstance(source, Arrays)
 
-    def segment(phi: np.ndarray, rows: int) -> LocalModel | None:
+    def next_piece(rows: int) -> Piece | None:
         nonlocal begin
         end = begin + max(1, round(rows / source.block))
         part, begin = starts[begin:end], end
-        return reader.read_slices(objective, phi, part, PARTS) if len(part) else None
+        if not len(part):
+            return None
 
-    return segment
+        def read(phi: np.ndarray, observe: Observe) -> LocalModel:
+            return reader.read_slices(objective, phi, part, PARTS, observe=observe)
+
+        return Piece(read, lambda: source.slices(part))
+
+    return next_piece
 
 
-def segments_of_blocks(objective: Objective, reader: Reader, blocks: Iterator[Rows]) -> Segment:
-    """Segments over blocks as they come."""
+def pieces_of_blocks(
+    objective: Objective, reader: Reader, blocks: Iterator[Rows], memory: int
+) -> Pieces:
+    """Pieces of blocks as they come; those of one piece are held in memory."""
 
-    def segment(phi: np.ndarray, rows: int) -> LocalModel | None:
+    def next_piece(rows: int) -> Piece | None:
         first = next(blocks, None)
         if first is None:
             return None
-        others = up_to(blocks, rows - count_rows(first))
-        return reader.read_blocks(objective, phi, chain([first], others), rows, PARTS)
+        held = Held(first, blocks, rows, memory)
 
-    return segment
+        def read(phi: np.ndarray, observe: Observe) -> LocalModel:
+            return reader.read_blocks(objective, phi, held, rows, PARTS, observe=observe)
+
+        return Piece(read, lambda: held)
+
+    return next_piece
+
+
+class Held:
+    """Blocks that come once, until they have enough rows or take enough memory; they are kept."""
+
+    def __init__(self, first: Rows, more: Iterator[Rows], rows: int, memory: int):
+        self.blocks, self.more = [first], more
+        self.rows = rows - count_rows(first)
+        self.memory = memory - size_in_bytes(first)
+
+    def __iter__(self) -> Iterator[Rows]:
+        yield from self.blocks
+        while self.rows > 0 and self.memory > 0:
+            block = next(self.more, None)
+            if block is None:
+                return
+            self.blocks.append(block)
+            self.rows -= count_rows(block)
+            self.memory -= size_in_bytes(block)
+            yield block

@@ -52,7 +52,7 @@ def estimate(
     if sample.complete:
         return estimate_in_memory(objective, reader, sample, start.point)
     if options.passes == 1 or not reader.source.rereadable:
-        return single_read(objective, reader, sample, start)
+        return single_read(objective, reader, sample, start, options)
     return _over_reads(objective, reader, sample, start, options)
 
 
@@ -127,7 +127,8 @@ def _average(
     batch = max(256, min(BLOCK, rows // MASGRAD_STEPS))
     with reader.interruptible(), closing(reader.shuffled(rng, rows)) as blocks:
         try:
-            return averaged_masgrad(objective, start, blocks, batch, options.step_size)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return averaged_masgrad(objective, start, blocks, batch, options.step_size)
         except BadBlock:  # it ran away, or a value is missing: then the next read finds it
             return None
     return None
@@ -137,6 +138,7 @@ def _is_no_worse(objective: Objective, rows: Rows, phi: np.ndarray, start: np.nd
     """Whether the average is not far worse on the sample than its start (too long a step)."""
     if not np.isfinite(phi).all():
         return False
-    fall = objective.losses(start, rows) - objective.losses(phi, rows)
-    noise = fall.std() / np.sqrt(len(fall))
-    return bool(fall.mean() >= -10 * noise)
+    with np.errstate(all="ignore"):
+        fall = objective.losses(start, rows) - objective.losses(phi, rows)
+        noise = fall.std() / np.sqrt(len(fall))
+        return bool(fall.mean() >= -10 * noise)

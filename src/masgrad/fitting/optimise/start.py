@@ -25,6 +25,7 @@ from masgrad.fitting.identification.checks import check_curvature, domain_in_wor
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import pseudo_weights, warm_up
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
@@ -93,8 +94,15 @@ def find_start(
         check_curvature(before)
     local = warm_up(objective, random_rows(rows, WARM_UP_ROWS, rng), phi, steps, most, weight)
     if count_rows(rows) > WARM_UP_ROWS:
-        local = warm_up(objective, rows, local.point, 0, most, weight)
+        near = _on_the_way(objective, rows, phi, local.point)
+        local = warm_up(objective, rows, near, 0, most, weight)
     return Start(local, _largest_curvature(before), notes)
+
+
+def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The lowest point for these rows on the way to the optimum of some of them."""
+    step = end - phi
+    return phi + step * best_share(objective.falls(phi, phi + SHARES[:, None] * step, rows))
 
 
 def _first_point(
@@ -123,7 +131,8 @@ def _largest_curvature(local: LocalModel) -> float:
 def is_doubtful(objective: Objective, sample: Sample, total: LocalModel, safe: np.ndarray) -> bool:
     """Whether a first point may be a poor one: the losses of all rows exceed those of pilot rows.
 
-    A loss that is not convex may be low on the sample alone, and on a plateau steps are of no use.
+    A linear predictor's loss that is not convex may be low on the sample alone, and on a plateau
+    steps are of no use.
 
     Args:
         objective: the loss.
@@ -131,7 +140,7 @@ def is_doubtful(objective: Objective, sample: Sample, total: LocalModel, safe: n
         total: the local model of all rows at that point.
         safe: another point, at which the loss is moderate.
     """
-    if not objective.convex or on_plateau(objective, total):
+    if (objective.linear and not objective.convex) or on_plateau(objective, total):
         return True
     usual = [_usual_loss(objective, phi, sample.rows) for phi in (total.point, safe)]
     return not total.loss / total.count <= min(usual)  # NaN included

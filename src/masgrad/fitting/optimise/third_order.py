@@ -5,17 +5,18 @@ Pilot rows show it. The gradient that the model misses on them,
     missed = g(phi + step) - g(phi) - H step,
 
 is missed on the other rows as well, up to the sampling error of the pilot rows. So a step is
-followed by -H^-1 missed, and twice the sampling error of that is the predicted remainder. In the
-same way M and H are moved from where the last step began to the estimate: on pilot rows both are
+followed by -H^-1 missed, and the sampling error of that bounds what remains. In the same way M and H are moved from where the last step began to the estimate: on pilot rows both are
 known at either end, and the difference is added in proportion (a control variate).
 
 Pilot rows represent the others if they have information where the others have, and new rows
 represent old ones if their gradients agree as well.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import fdtri, stdtrit
 
 from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import total_weight
@@ -26,11 +27,14 @@ from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows
 
-GROUPS = 8
+GROUPS = 16
 """Groups of pilot rows whose spread gives the sampling error."""
 
 REPRESENTATIVE_SHARE = 0.25
 """Share of the others' information, row by row, that representative rows have in any direction."""
+
+CONFIDENCE = 0.99
+"""Confidence of the bounds on remainders."""
 
 MOMENT_ROWS = 1 << 14
 """Pilot rows on which the change of M and H is measured."""
@@ -43,15 +47,16 @@ class Prediction:
     Args:
         trusted: whether the pilot rows represent the others.
         extra_step: the step that is left there.
-        remainder: sampling error of `extra_step` for the rows that are read, in standard errors.
-        remainder_with_prior: the same with what the prior may miss.
+        remainder: twice the sampling error of `extra_step` for the rows that are read, in standard
+            errors.
+        bound: an upper bound on the distance to the optimum, with what the prior may miss.
         parts: local models whose M and H can be moved to the estimate.
     """
 
     trusted: bool
     extra_step: np.ndarray
     remainder: float
-    remainder_with_prior: float
+    bound: float
     parts: list[LocalModel]
 
 
@@ -68,17 +73,20 @@ def predict_remainder(
     if ordered or sample.has_rare_columns or not _covered(objective, total, sample.rows):
         size = total.rms_wald_norm(phi - total.point)
         missed = _missed_by_prior(objective, total, phi, sample.rows)
-        return Prediction(False, zero, size, size + missed, [])
-    extra, error = third_order_step(objective, total, read, phi, sample.rows)
-    error = max(error, _next_in_series(total, read, phi, extra))
+        return Prediction(False, zero, size, total.wald_norm(phi - total.point) + missed, [])
+    extra, deviations = third_order_step(objective, total, read, phi, sample.rows)
+    later = _next_in_series(total, read, phi, extra)
+    error = max(2 * sampling_error(total, deviations), later)
     if not np.isfinite(error):  # an exponential overflows there
         return Prediction(False, zero, np.inf, np.inf, [])
+    bound = error_bound(objective, total, [deviations]) + later
     if objective.prior is None:
-        return Prediction(True, extra, error, error, read)
-    old, old_error = third_order_step(objective, total, [objective.prior], phi, sample.rows)
+        return Prediction(True, extra, error, bound, read)
+    old, old_deviations = third_order_step(objective, total, [objective.prior], phi, sample.rows)
     if is_homogeneous(parts[0], objective.prior, sample.design_effect):
-        return Prediction(True, extra + old, error, float(np.hypot(error, old_error)), parts)
-    return Prediction(True, extra, error, error + total.rms_wald_norm(old), read)
+        bound = error_bound(objective, total, [deviations, old_deviations]) + later
+        return Prediction(True, extra + old, error, bound, parts)
+    return Prediction(True, extra, error, bound + total.wald_norm(old), read)
 
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
@@ -99,13 +107,13 @@ def _missed_by_prior(objective: Objective, total: LocalModel, phi: np.ndarray, r
     if objective.prior is None:
         return 0.0
     extra, _ = third_order_step(objective, total, [objective.prior], phi, rows)
-    return total.rms_wald_norm(extra)
+    return total.wald_norm(extra)
 
 
 def third_order_step(
     objective: Objective, total: LocalModel, parts: list[LocalModel], phi: np.ndarray, rows: Rows
-) -> tuple[np.ndarray, float]:
-    """The step that is left at phi, and twice its sampling error (`LocalModel.rms_wald_norm`).
+) -> tuple[np.ndarray, np.ndarray]:
+    """The step that is left at phi, and its deviations over groups of rows (`error_bound`).
 
     Args:
         objective: the loss.
@@ -116,12 +124,39 @@ def third_order_step(
     """
     size = max(1, -(-count_rows(rows) // GROUPS))
     groups = blocks(rows, size)
-    steps = [-total.solve(_missed(objective, parts, phi, group)) for group in groups]
-    mean = np.mean(steps, 0)
-    if len(steps) < 2:
-        return mean, total.rms_wald_norm(mean)
-    spread = sum(total.rms_wald_norm(step - mean) ** 2 for step in steps)
-    return mean, 2 * float(np.sqrt(spread / len(steps) / (len(steps) - 1)))
+    steps = np.array([-total.solve(_missed(objective, parts, phi, group)) for group in groups])
+    mean = steps.mean(0)
+    away = steps - mean if len(steps) > 1 else steps
+    return mean, away / np.sqrt(len(steps))
+
+
+def sampling_error(total: LocalModel, deviations: np.ndarray) -> float:
+    """Length of a sampling error, in standard errors, root mean square over contrasts."""
+    dof = max(len(deviations) - 1, 1)
+    return float(np.sqrt(sum(total.rms_wald_norm(d) ** 2 for d in deviations) / dof))
+
+
+def error_bound(objective: Objective, total: LocalModel, deviations: Sequence[np.ndarray]) -> float:
+    """A bound on the length of a sampling error, in standard errors, with a confidence of 99 %.
+
+    It bounds the root mean square over contrasts, and the largest error of a coefficient.
+
+    Args:
+        objective: for theta = J phi.
+        total: the local model that gives the standard errors.
+        deviations: of independent parts of the error, each (groups, p): their sum of squares over
+            groups - 1 is the variance of that part.
+    """
+    if not deviations:
+        return 0.0
+    p, dof = len(total.point), sum(max(len(D) - 1, 1) for D in deviations)
+    D = np.concatenate([D / np.sqrt(max(len(D) - 1, 1)) for D in deviations])
+    rms = np.sqrt(sum(total.rms_wald_norm(d) ** 2 for d in D))
+    J, C = objective.coordinates.matrix, total.sandwich()
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", J, C, J))
+    shares = np.sqrt(np.square(D @ J.T).sum(0)) / np.where(errors > 0, errors, np.inf)
+    each = stdtrit(dof, 1 - (1 - CONFIDENCE) / (2 * p)) * shares.max()
+    return float(max(np.sqrt(fdtri(p, dof * p, CONFIDENCE)) * rms, each))
 
 
 def _missed(
