@@ -15,7 +15,11 @@ from masgrad.fitting.objective import coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.optimise.masgrad import averaged_masgrad, batches, masgrad_step, warm_up
-from masgrad.fitting.optimise.third_order import third_order_step, update_moments
+from masgrad.fitting.optimise.third_order import (
+    sampling_error,
+    third_order_step,
+    update_moments,
+)
 from scenarios import regression
 
 FAMILIES = {
@@ -280,10 +284,10 @@ def test_what_a_quadratic_misses_is_the_gradient_after_the_step(rng):
     P = objective_of((X, y), "poisson")
     local = P.local_model(np.zeros(4), (X, y))
     step = 0.7 * local.newton()
-    extra, error = third_order_step(P, local, [local], step, (X, y))
+    extra, deviations = third_order_step(P, local, [local], step, (X, y))
     gradient = P.local_model(step, (X, y)).gradient
     np.testing.assert_allclose(extra, -local.solve(gradient - local.at(step).gradient), rtol=1e-9)
-    assert 0 < error < local.wald_norm(extra)
+    assert 0 < sampling_error(local, deviations) < local.wald_norm(extra)
 
 
 def test_errors_are_standard_errors_of_the_worst_contrast(rng):

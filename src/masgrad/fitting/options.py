@@ -19,7 +19,10 @@ TOLERANCE = 1e-3
 """Predicted remainder, in standard errors, at which "auto" stops reading."""
 
 CONVERGED_TOLERANCE = 1e-6
-"""The same for "converge"."""
+"""The same for "converge" and "newton"."""
+
+OPEN_ENDED = ("auto", "converge", "newton")
+"""Passes that are as many as the tolerance takes."""
 
 MOST_READS = 60
 
@@ -28,10 +31,11 @@ UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def _passes(passes: Any) -> int | str:
-    if passes in ("auto", "converge"):
+    if passes in OPEN_ENDED:
         return passes
     if isinstance(passes, str):
-        raise InputError(f"passes={passes!r}; 'auto', 'converge' or a number of reads is needed")
+        named = "'auto', 'converge', 'newton' or a number of reads"
+        raise InputError(f"passes={passes!r}; {named} is needed")
     return check_count("passes", passes, 1)
 
 
@@ -98,8 +102,9 @@ class Options:
     passes: int | str = _field(
         "auto",
         '"auto" reads until the estimate is within 0.001 standard errors of the optimum of these '
-        'rows, mostly twice; "converge" until it is within 1e-6; a number is the most reads that '
-        "may be made, and 1 is an estimate from a single read. HC3 and chains read the rows once "
+        'rows, mostly twice; "converge" until it is within 1e-6; "newton" the same by damped Newton '
+        "steps over all rows alone, from the mean response; a number is the most reads that may be "
+        "made, and 1 is an estimate from a single read. HC3 and chains read the rows once "
         "more beyond that number, and a penalty is a second fit.",
         _passes,
     )
@@ -169,7 +174,7 @@ class Options:
     @property
     def tolerance(self) -> float:
         """Predicted remainder, in standard errors, at which reads end."""
-        return CONVERGED_TOLERANCE if self.passes == "converge" else TOLERANCE
+        return CONVERGED_TOLERANCE if self.passes in ("converge", "newton") else TOLERANCE
 
     @property
     def most_reads(self) -> int:
@@ -178,7 +183,7 @@ class Options:
     @property
     def open_ended(self) -> bool:
         """Whether as many reads are made as the tolerance takes."""
-        return self.passes in ("auto", "converge")
+        return self.passes in OPEN_ENDED
 
     @property
     def roles(self) -> dict[str, Any]:

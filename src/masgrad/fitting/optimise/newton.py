@@ -97,7 +97,7 @@ class Newton:
         reader: for all rows.
         sample: pilot rows.
         read: the local model of all rows, of an objective at a point.
-        ordered: whether rows are known to be ordered, so that pilot rows predict nothing.
+        unlike: whether pilot rows are known to be unlike the others, and predict nothing.
         safe: a point at which the loss is moderate, such as the mean response for every row.
     """
 
@@ -105,7 +105,7 @@ class Newton:
     reader: Reader
     sample: Sample
     read: Read
-    ordered: Callable[[LocalModel], bool] = lambda total: False
+    unlike: Callable[[LocalModel], bool] = lambda total: False
     safe: np.ndarray | None = None
 
     def minimise(self, starts: Sequence[np.ndarray], rule: StoppingRule) -> Estimate:
@@ -239,8 +239,8 @@ class Newton:
         self, parts: list[LocalModel], total: LocalModel, full: np.ndarray, scored: bool = False
     ) -> NewtonStep:
         share = damping(self.objective, full, self.sample)
-        there, ordered = total.point + full * share, self.ordered(total)
-        prediction = predict_remainder(self.objective, parts, total, there, self.sample, ordered)
+        there, unlike = total.point + full * share, self.unlike(total)
+        prediction = predict_remainder(self.objective, parts, total, there, self.sample, unlike)
         return NewtonStep(parts, total, full, share, prediction, scored)
 
     def _end(self, step: NewtonStep, divergent: bool) -> Estimate:

@@ -75,8 +75,10 @@ def _over_reads(
     """Averaged MasGrad, then correcting reads.
 
     If a few rows carry a column, MasGrad's batches hardly meet it, and its average is worse than
-    its start: then all reads are correcting ones.
+    its start: then all reads are correcting ones. With "newton" they are so from a safe start, and
+    pilot rows predict nothing.
     """
+    plain = options.passes == "newton"
 
     def read(of: Objective, at: np.ndarray, parts: Parts) -> LocalModel:
         reader.restart()
@@ -84,28 +86,28 @@ def _over_reads(
             return of.local_model(at, sample.rows)
         return reader.read(of, at, parts)
 
-    def ordered(total: LocalModel) -> bool:
+    def unlike(total: LocalModel) -> bool:
         noise = objective.gradient_noise(total, sample.design_effect)
-        return reader.source.ordered and reader.monitor.drift(noise) > DRIFT_LIMIT
+        return plain or (reader.source.ordered and reader.monitor.drift(noise) > DRIFT_LIMIT)
 
-    stages, before = [("pilot rows", start.point)], int(not sample.has_rare_columns)
-    phi, average = start.point, None
-    if not sample.has_rare_columns:
+    safe, average = _safe_start(objective, sample, start), None
+    stages, starts = [("pilot rows", start.point)], [safe] if plain else [start.point, safe]
+    before = int(not (sample.has_rare_columns or plain))
+    if before:
         average = _average(objective, reader, start, options)
     if average is not None:
         stages.append(("MasGrad, averaged", average))
-        phi = average if _is_no_worse(objective, sample.rows, average, start.point) else phi
-    longest = CONVERGED_STEP if options.passes == "converge" else np.inf
+        if _is_no_worse(objective, sample.rows, average, start.point):
+            starts = [average, *starts]
+    longest = CONVERGED_STEP if options.passes in ("converge", "newton") else np.inf
     rule = StoppingRule(options.tolerance, longest, max(1, options.most_reads - before))
-    safe = _safe_start(objective, sample, start)
-    starts = [phi, start.point, safe] if phi is average else [phi, safe]
-    done = Newton(objective, reader, sample, read, ordered, safe).minimise(starts, rule)
+    done = Newton(objective, reader, sample, read, unlike, safe).minimise(starts, rule)
     later = [(f"read {before + i}", at) for i, at in enumerate(done.points) if i]
     return replace(
         done,
         reads=done.reads + before,
         stages=(*stages, *later),
-        average_discarded=average is not None and phi is not average,
+        average_discarded=average is not None and starts[0] is not average,
     )
 
 

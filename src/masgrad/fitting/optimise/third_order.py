@@ -5,8 +5,9 @@ Pilot rows show it. The gradient that the model misses on them,
     missed = g(phi + step) - g(phi) - H step,
 
 is missed on the other rows as well, up to the sampling error of the pilot rows. So a step is
-followed by -H^-1 missed, and the sampling error of that bounds what remains. In the same way M and H are moved from where the last step began to the estimate: on pilot rows both are
-known at either end, and the difference is added in proportion (a control variate).
+followed by -H^-1 missed, and the sampling error of that bounds what remains. In the same way M and
+H are moved from where the last step began to the estimate: on pilot rows both are known at either
+end, and the difference is added in proportion (a control variate).
 
 Pilot rows represent the others if they have information where the others have, and new rows
 represent old ones if their gradients agree as well.
@@ -66,11 +67,11 @@ def predict_remainder(
     total: LocalModel,
     phi: np.ndarray,
     sample: Sample,
-    ordered: bool = False,
+    unlike: bool = False,
 ) -> Prediction:
     """What the models of these parts (the prior's last, if there is one) miss at phi."""
     read, zero = parts if objective.prior is None else parts[:-1], np.zeros_like(phi)
-    if ordered or sample.has_rare_columns or not _covered(objective, total, sample.rows):
+    if unlike or sample.has_rare_columns or not _covered(objective, total, sample.rows):
         size = total.rms_wald_norm(phi - total.point)
         missed = _missed_by_prior(objective, total, phi, sample.rows)
         return Prediction(False, zero, size, total.wald_norm(phi - total.point) + missed, [])

@@ -14,7 +14,7 @@ import numpy as np
 
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective, Parts
+from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.line_search import Proposal, descend
 from masgrad.fitting.optimise.start import intercept_start, valid_start
@@ -170,7 +170,13 @@ def optimum_over_reads(
     for reads in range(1, most + 1):
         reader.restart()
         parts, at = Parts(meat=False, constants=constants is None), here + step
-        local = reader.read(scored, space.phi(at), parts)
+        try:
+            local = reader.read(scored, space.phi(at), parts)
+        except BadBlock:  # an exponential may overflow; bad rows fail at the start
+            if done is None or reads == most:
+                raise
+            step = step / 4
+            continue
         if done is not None and reader.monitor.interrupted:
             return done
         constants = local.constants if constants is None else constants
