@@ -18,7 +18,7 @@ import numpy as np
 from masgrad.data.arrays import blocks, pick
 from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.identification.rank import NullSpace, listed
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import LocalModel, condition_of
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -88,7 +88,7 @@ def diagnose(
     return [
         _order(found.drift, seen),
         _blocks(*outlying, seen),
-        _condition(found.local_model.condition),
+        _condition(condition_of(found.local_model, objective.coordinates)),
         *_identification(objective, found.null, names, settled),
     ]
 
@@ -129,7 +129,7 @@ def _condition(condition: float) -> Diagnostic:
     else:
         said = (
             f"columns nearly determine one another ({condition:.1g}): single coefficients are "
-            "known poorly and to fewer digits; drop or combine columns."
+            "known poorly; drop or combine columns."
         )
     return Diagnostic("condition", ok, said)
 
