@@ -32,7 +32,7 @@ DENSE_COLUMNS = 64
 SPREAD_ROWS = 1 << 13
 """Rows from which the spread of columns is computed, unless a column is constant in them."""
 
-LARGEST_CONDITION = 1e6
+LARGEST_GRAM_CONDITION = 1e6
 """Condition number of the columns' moment matrix up to which sums of squares have digits enough."""
 
 CONDITION_ROWS = 1 << 11
@@ -191,7 +191,7 @@ def is_ill_conditioned(
     """
     every = max(1, len(X) // max(CONDITION_ROWS, 2 * X.shape[1]))
     few_then_all = X[::every], X
-    return all(_condition(coordinates, A, earlier) > LARGEST_CONDITION for A in few_then_all)
+    return all(_condition(coordinates, A, earlier) > LARGEST_GRAM_CONDITION for A in few_then_all)
 
 
 def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | None) -> float:

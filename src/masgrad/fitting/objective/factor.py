@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from masgrad.fitting.objective.coordinates import LARGEST_CONDITION, Coordinates
+from masgrad.fitting.objective.coordinates import LARGEST_GRAM_CONDITION, Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, is_empty
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
@@ -93,7 +93,7 @@ def _inverse(R: np.ndarray, constant: int | None, rounding: float) -> np.ndarray
     R[:, empty] = R[empty] = 0.0
     R[empty, empty] = 1.0
     values = np.linalg.svd(R / np.linalg.norm(R, axis=0), compute_uv=False)
-    useful = values[0] ** 2 > LARGEST_CONDITION * values[-1] ** 2
+    useful = values[0] ** 2 > LARGEST_GRAM_CONDITION * values[-1] ** 2
     if not useful or values[-1] <= ROUNDING_UNITS * rounding * values[0]:
         return None
     order, inverse = _constant_first(len(R), constant), np.zeros_like(R)
