@@ -19,6 +19,7 @@ import masgrad as mg
 import strd
 from masgrad.errors import IdentificationError, IdentificationWarning, InputError
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
+from masgrad.fitting.objective.factor import in_coordinates
 from scenarios import sigmoid
 from strd import digits
 
@@ -259,3 +260,17 @@ def test_an_exact_difference():
     high, low = exact_difference(a, b)
     for i in range(3):
         assert Fraction(high[i]) + Fraction(low[i]) == Fraction(a[i]) - Fraction(b[i])
+
+
+def test_a_local_model_in_other_coordinates():
+    """A step and a change of coordinates may be taken in either order."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(1000), rng.normal(size=(1000, 2))])
+    local = mg.fit(mg.Poisson(), (X, rng.poisson(np.exp(X @ [0.1, 0.3, -0.2])))).local_model
+    A, step = rng.normal(size=(3, 3)), 0.02 * rng.normal(size=3)
+    one = in_coordinates(local.at(local.point + A @ step), A)
+    other = in_coordinates(local, A)
+    other = other.at(other.point + step)
+    for name in ("point", "gradient", "hessian", "meat", "squares", "loss"):
+        a, b = getattr(one, name), getattr(other, name)
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(a).max())

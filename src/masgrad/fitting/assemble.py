@@ -6,7 +6,7 @@ import numpy as np
 
 from masgrad.data.regression import offset_of
 from masgrad.fitting.fitted import FitInfo, Fitted
-from masgrad.fitting.objective.local_model import LocalModel, condition_of
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.newton import Estimate
@@ -68,7 +68,7 @@ def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncer
         reader.monitor.rows_per_second,
         float(done.correction),
         float(done.remainder),
-        condition_of(found.local_model, objective.coordinates),
+        objective.coordinates.condition(found.local_model.spectrum, found.local_model.condition),
         found.drift,
         _path(done),
     )

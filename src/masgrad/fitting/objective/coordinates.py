@@ -115,6 +115,20 @@ class Coordinates:
         both = inverse if before is None else accurate_product(before, inverse)
         return replace(self, matrix=matrix, transforms_rows=True, preconditioner=both)
 
+    def condition(self, spectrum: tuple[np.ndarray, ...], condition: float) -> float:
+        """Condition number of the scaled H of rows before they are multiplied by R^-1.
+
+        Args:
+            spectrum: of H in phi (`LocalModel.spectrum`).
+            condition: of H in phi.
+        """
+        size, values, Q = spectrum
+        if self.preconditioner is None or values[0] <= np.finfo(float).eps * values[-1]:
+            return condition
+        root = np.sqrt(values)[:, None] * Q.T * size @ np.linalg.inv(self.preconditioner)
+        values = np.linalg.svd(root / np.linalg.norm(root, axis=0), compute_uv=False)
+        return float((values[0] / values[-1]) ** 2)
+
     def design(self, X: np.ndarray) -> np.ndarray:
         """X J, without forming the large numbers that would cancel."""
         if self.preconditioner is None:

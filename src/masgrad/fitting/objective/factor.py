@@ -12,6 +12,7 @@ of which H is left, enter as a first block whose cross-product is H.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,7 +50,22 @@ def orthonormal_with_earlier(
     inverse = _inverse(R, found.constant, np.finfo(np.float64).eps)
     if inverse is None:
         return found, earlier
-    return found.preconditioned(inverse), earlier.in_coordinates(inverse)
+    return found.preconditioned(inverse), in_coordinates(earlier, inverse)
+
+
+def in_coordinates(local: LocalModel, A: np.ndarray) -> LocalModel:
+    """The same model as a function of A^-1 phi."""
+    H = A.T @ local.hessian @ A
+    largest = np.sqrt(np.maximum(np.diag(H), 0.0))  # no row has more than all of them
+    return replace(
+        local,
+        point=np.linalg.solve(A, local.point),
+        gradient=local.gradient @ A,
+        hessian=H,
+        meat=A.T @ local.meat @ A,
+        max_weighted_x=np.minimum(local.max_weighted_x @ np.abs(A), largest),
+        information=None if local.information is None else A.T @ local.information @ A,
+    )
 
 
 def _rounding(coordinates: Coordinates, X: np.ndarray) -> float:

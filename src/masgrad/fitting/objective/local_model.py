@@ -113,20 +113,6 @@ class LocalModel:
             plus(self.information, other.information),
         )
 
-    def in_coordinates(self, A: np.ndarray) -> "LocalModel":
-        """The same model as a function of A^-1 phi."""
-        H = A.T @ self.hessian @ A
-        largest = np.sqrt(np.maximum(np.diag(H), 0.0))  # no row has more than all of them
-        return replace(
-            self,
-            point=np.linalg.solve(A, self.point),
-            gradient=self.gradient @ A,
-            hessian=H,
-            meat=A.T @ self.meat @ A,
-            max_weighted_x=np.minimum(self.max_weighted_x @ np.abs(A), largest),
-            information=None if self.information is None else A.T @ self.information @ A,
-        )
-
     def max_residual_shift(self, step: np.ndarray, dispersed: bool) -> float:
         """Bound on the change of any row's residual over a step, in units of the noise.
 
@@ -201,16 +187,6 @@ class LocalModel:
 
     def inverse(self) -> np.ndarray:
         return self.solve(np.eye(len(self.point)))
-
-
-def condition_of(local: LocalModel, coordinates: Coordinates) -> float:
-    """Condition number of the scaled H of centred and scaled columns, before any preconditioner."""
-    size, values, Q = local.spectrum
-    if coordinates.preconditioner is None or values[0] <= ZERO_EIGENVALUE:
-        return local.condition
-    root = np.sqrt(values)[:, None] * Q.T * size @ np.linalg.inv(coordinates.preconditioner)
-    values = np.linalg.svd(root / np.linalg.norm(root, axis=0), compute_uv=False)
-    return float((values[0] / values[-1]) ** 2)
 
 
 def is_empty(moment: np.ndarray) -> np.ndarray:

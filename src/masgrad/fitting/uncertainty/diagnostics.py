@@ -18,7 +18,7 @@ import numpy as np
 from masgrad.data.arrays import blocks, pick
 from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.identification.rank import NullSpace, listed
-from masgrad.fitting.objective.local_model import LocalModel, condition_of
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -82,13 +82,13 @@ def diagnose(
     objective: Objective, reader: Reader, found: Uncertainty, settled: bool
 ) -> list[Diagnostic]:
     """What the reads and the local model show; not all is known before the estimate settles."""
-    monitor, names = reader.monitor, reader.source.names
+    monitor, names, local = reader.monitor, reader.source.names, found.local_model
     seen = monitor.has_segments and not found.perfect  # whose gradients are rounding errors
     outlying = monitor.outlying_segment(found.noise, reader.source.ordered)
     return [
         _order(found.drift, seen),
         _blocks(*outlying, seen),
-        _condition(condition_of(found.local_model, objective.coordinates)),
+        _condition(objective.coordinates.condition(local.spectrum, local.condition)),
         *_identification(objective, found.null, names, settled),
     ]
 
