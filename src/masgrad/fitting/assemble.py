@@ -46,7 +46,7 @@ def assemble(
         nobs=local.rows,
         names=task.source.names,
         cov_type=found.cov_type,
-        fit_info=_fit_info(reader, done, found),
+        fit_info=_fit_info(objective, reader, done, found),
         coordinates=coordinates,
         local_model=_known(local, reader.monitor.interrupted),
         null_directions=coordinates.matrix @ null.directions,
@@ -58,16 +58,17 @@ def assemble(
         notes=(*done.notes, *found.notes, *_notes(task, objective, done, found)),
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
         has_offset=offset_of(sample.rows) is not None,
+        cov_phi=None if coordinates.preconditioner is None else found.cov,
     )
 
 
-def _fit_info(reader: Reader, done: Estimate, found: Uncertainty) -> FitInfo:
+def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncertainty) -> FitInfo:
     return FitInfo(
         done.reads + found.extra_reads,
         reader.monitor.rows_per_second,
         float(done.correction),
         float(done.remainder),
-        found.local_model.condition,
+        objective.coordinates.condition(found.local_model.spectrum, found.local_model.condition),
         found.drift,
         _path(done),
     )
@@ -117,6 +118,11 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
         notes.append(
             f"{local.count:,.0f} rows for {p} parameters: errors rest on {local.count - p:,.0f} "
             "degrees of freedom and are rough."
+        )
+    if objective.coordinates.preconditioner is not None:
+        notes.append(
+            "Columns are nearly collinear: the fit ran in the coordinates of a triangular factor "
+            "of the rows (QR)."
         )
     if task.model.several_optima:
         notes.append(

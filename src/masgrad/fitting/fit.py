@@ -10,13 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.cores import own_cores
-from masgrad.data.arrays import count_rows
+from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.checks import explain
-from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.coordinates import Coordinates, is_ill_conditioned
+from masgrad.fitting.objective.factor import orthonormal, orthonormal_with_earlier
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective, response_range
@@ -48,12 +49,35 @@ def fit_source(
     check_task(task)
     bar = Progress(_two_reads(task.source), task.options.progress, "rows")
     with reading(task, bar, NO_MINIMUM, task.is_single) as (reader, sample, rng):
-        start = task.options.start
-        coordinates = coordinates or coordinates_of(task.model, sample.rows, start)
+        coordinates, prior, reads = coordinates_for(task, reader, sample, coordinates, prior)
         objective = objective_of(task, coordinates, prior)
         sample = sample_for(objective, sample)
         done = find_estimate(task, objective, reader, sample, rng)
-        return assemble(task, objective, reader, sample, done)
+        record = assemble(task, objective, reader, sample, done)
+    info = replace(record.fit_info, reads=record.fit_info.reads + reads)
+    return replace(record, fit_info=info)
+
+
+def coordinates_for(
+    task: Task,
+    reader: Reader,
+    sample: Sample,
+    old: Coordinates | None,
+    prior: LocalModel | None,
+) -> tuple[Coordinates, LocalModel | None, int]:
+    """The coordinates of a fit, the prior in them, and the reads that they cost.
+
+    There is one more read if columns are nearly collinear, unless rows are read once.
+    """
+    found = old or coordinates_of(task.model, sample.rows, task.options.start)
+    earlier = None if prior is None else prior.hessian / prior.count
+    if not isinstance(task.model, GLM) or not is_ill_conditioned(found, sample.rows[0], earlier):
+        return found, prior, 0
+    again = not (sample.complete or task.is_single)
+    rows = task.source.blocks() if again else blocks(sample.rows)
+    if prior is None:
+        return orthonormal(found, reader, sample, rows), prior, int(again)
+    return *orthonormal_with_earlier(found, prior, reader, rows), int(again)
 
 
 def objective_of(

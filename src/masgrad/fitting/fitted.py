@@ -34,7 +34,8 @@ class FitInfo:
         correction: length of the last correction, in standard errors of the worst contrast.
         remainder: predicted distance from the optimum of these rows, in standard errors, root mean
             square over contrasts; about two standard deviations of the prediction.
-        condition: condition number of H with its diagonal scaled to 1.
+        condition: condition number of H with its diagonal scaled to 1, columns centred against a
+            constant one.
         drift: standard deviations by which gradients drift more than rows in random order would.
         path: stages of the fit, each with its distance from the estimate in standard errors.
     """
@@ -74,6 +75,8 @@ class Fitted:
         penalized: the estimate with the penalty, (p,), if there was one.
         path: of penalised estimates, if lam was chosen on one.
         has_offset: whether rows had offsets.
+        cov_phi: covariance of phi, (p, p), if the coordinates have a preconditioner: the variances
+            of combinations would cancel in `cov`.
     """
 
     model: Model | None
@@ -97,3 +100,4 @@ class Fitted:
     penalized: np.ndarray | None = None
     path: "PenaltyPath | None" = None
     has_offset: bool = False
+    cov_phi: np.ndarray | None = None

@@ -7,13 +7,15 @@ it is squared. So fits run in phi, where columns are scaled, and centred where t
 - without one, a Householder reflection turns the shifts d = c / s into the first axis, P d = r e_1:
   x'theta = r chi_1 + (P u)'chi  with  u = (x - c) / s,  chi = P (s theta),  r = -sign(d_1) |d|
 
-Where shifts are small the rows stay as they are, and only sums over rows are transformed.
+Where shifts are small the rows stay as they are, and only sums over rows are transformed. Columns
+that are nearly collinear even so are multiplied by a preconditioner (`factor.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from masgrad.fitting.objective.accurate import accurate_product, exact_difference
 from masgrad.models.model import RowSums
 
 LARGEST_SHIFT = 1e3
@@ -30,6 +32,12 @@ DENSE_COLUMNS = 64
 SPREAD_ROWS = 1 << 13
 """Rows from which the spread of columns is computed, unless a column is constant in them."""
 
+LARGEST_GRAM_CONDITION = 1e6
+"""Condition number of the columns' moment matrix up to which sums of squares have digits enough."""
+
+CONDITION_ROWS = 1 << 11
+"""Rows from which that condition number is computed, or two for each column if that is more."""
+
 MEDIAN_ROWS = 1 << 11
 """Rows from which medians are computed: those of all rows would take as long as a read of a
 million."""
@@ -45,6 +53,8 @@ class Coordinates:
         scale: the columns' scales s, (p,).
         constant: index k of the constant column, or None.
         transforms_rows: whether rows, rather than sums over them, are transformed.
+        preconditioner: R^-1, (p, p), by which centred and scaled rows are multiplied; R is their
+            triangular factor, and None if they are not multiplied.
     """
 
     matrix: np.ndarray
@@ -52,6 +62,7 @@ class Coordinates:
     scale: np.ndarray
     constant: int | None = None
     transforms_rows: bool = False
+    preconditioner: np.ndarray | None = None
 
     def theta(self, phi: np.ndarray) -> np.ndarray:
         return self.matrix @ phi
@@ -89,8 +100,53 @@ class Coordinates:
         cross = np.outer(d * H[k], r)
         return scaled + cross + cross.T + H[k, k] * np.outer(r, r)
 
+    def with_binary_scales(self) -> "Coordinates":
+        """Coordinates whose scales are powers of 2, by which columns are divided without error."""
+        scale = np.exp2(np.round(np.log2(np.abs(self.scale))))
+        if self.constant is not None:
+            value = self.scale[self.constant]
+            centre = np.where(np.arange(len(scale)) == self.constant, value, self.centre)
+            return _against_constant(centre, scale, self.constant, True)
+        return _reflected(self.centre, scale) if self.centre.any() else of_scale(scale)
+
+    def preconditioned(self, inverse: np.ndarray) -> "Coordinates":
+        """Coordinates in which rows are multiplied by `inverse` as well."""
+        before, matrix = self.preconditioner, accurate_product(self.matrix, inverse)
+        both = inverse if before is None else accurate_product(before, inverse)
+        return replace(self, matrix=matrix, transforms_rows=True, preconditioner=both)
+
+    def condition(self, spectrum: tuple[np.ndarray, ...], condition: float) -> float:
+        """Condition number of the scaled H of rows before they are multiplied by R^-1.
+
+        Args:
+            spectrum: of H in phi (`LocalModel.spectrum`).
+            condition: of H in phi.
+        """
+        size, values, Q = spectrum
+        if self.preconditioner is None or values[0] <= np.finfo(float).eps * values[-1]:
+            return condition
+        root = np.sqrt(values)[:, None] * Q.T * size @ np.linalg.inv(self.preconditioner)
+        values = np.linalg.svd(root / np.linalg.norm(root, axis=0), compute_uv=False)
+        return float((values[0] / values[-1]) ** 2)
+
     def design(self, X: np.ndarray) -> np.ndarray:
         """X J, without forming the large numbers that would cancel."""
+        if self.preconditioner is None:
+            return self.centred(X)
+        U = accurate_product(self.centred(X), self.preconditioner)
+        return U + self._rounding_errors(X) @ self.preconditioner
+
+    def _rounding_errors(self, X: np.ndarray) -> np.ndarray:
+        """What centring has rounded; scales are powers of 2 where this matters."""
+        if self.constant is None or not self.centre.any():
+            return np.zeros_like(X)
+        one = X[:, [self.constant]] / self.scale[self.constant]
+        return exact_difference(X, one * self.centre)[1] / self.scale
+
+    def centred(self, X: np.ndarray) -> np.ndarray:
+        """Centred and scaled rows."""
+        if not self.centre.any():
+            return X / self.scale
         if self.constant is None:
             d = self.centre / self.scale
             U = _reflect((X - self.centre) / self.scale, d)
@@ -137,6 +193,34 @@ def of_columns(X: np.ndarray) -> Coordinates:
     size = _spread(X[:SPREAD_ROWS], zero)
     size = size if (size > 0).all() else _spread(X, zero)
     return of_scale(np.where(size > 0, size, 1.0))
+
+
+def is_ill_conditioned(
+    coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | None = None
+) -> bool:
+    """Whether sums of squares over such rows lose too many digits.
+
+    `earlier` is the mean of H over the rows of an earlier fit, in phi. A few rows are looked at
+    first: if they are well conditioned, all are.
+    """
+    every = max(1, len(X) // max(CONDITION_ROWS, 2 * X.shape[1]))
+    few_then_all = X[::every], X
+    return all(_condition(coordinates, A, earlier) > LARGEST_GRAM_CONDITION for A in few_then_all)
+
+
+def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | None) -> float:
+    """Condition number of the scaled moment matrix, without empty columns; 1 if it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        U = coordinates.design(X)
+        moment = U.T @ U / len(U) + (0.0 if earlier is None else earlier)
+    if not np.isfinite(moment).all():
+        return 1.0
+    full = np.flatnonzero(np.diag(moment))
+    size = np.sqrt(np.diag(moment)[full])
+    values = np.linalg.eigvalsh(moment[np.ix_(full, full)] / np.outer(size, size))
+    if not len(full):
+        return 1.0
+    return float(values[-1] / values[0]) if values[0] > 0 else np.inf
 
 
 def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:

@@ -42,6 +42,7 @@ class Region:
         quantile: of the Wald statistic.
         level: how often such regions hold R theta*.
         labels: what the k coordinates are.
+        root: L with the matrix L L', (k, k), if that is too ill-conditioned to be factored.
     """
 
     centre: np.ndarray
@@ -49,6 +50,7 @@ class Region:
     quantile: float
     level: float
     labels: tuple[str, ...]
+    root: np.ndarray | None = None
 
     def contains(self, values: Any) -> Any:
         """Whether values of R theta, (k,) or (n, k), lie in the region."""
@@ -63,7 +65,10 @@ class Region:
                 f"{', '.join(self.labels)}"
             )
         scale = np.sqrt(np.diag(self.matrix))
-        L = np.linalg.cholesky(self.matrix / np.outer(scale, scale))
+        if self.root is None:
+            L = np.linalg.cholesky(self.matrix / np.outer(scale, scale))
+        else:
+            L = self.root / scale[:, None]
         away = np.linalg.solve(L, ((v - self.centre) / scale).T)
         return np.square(away).sum(0)
 
@@ -86,14 +91,14 @@ def contrast(of: Coefficients, R: Any, q: Any = None) -> Contrast:
     """Estimates of R theta, and how far each is from q."""
     rows = combinations(R, of.labels, q)
     estimate = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
-    cov = rows.R @ of.cov @ rows.R.T
-    return Contrast(estimate, cov, rows.q, rows.labels, of.depends(rows.R), of.df)
+    A, C = of.combine(rows.R)
+    return Contrast(estimate, A @ C @ A.T, rows.q, rows.labels, of.depends(rows.R), of.df)
 
 
 def wald_test(of: Coefficients, R: Any, q: Any = None) -> WaldTest:
     """Test R theta = q jointly."""
-    found = _joint(of, combinations(R, of.labels, q))
-    region = Region(found.estimate, found.cov, np.inf, 1.0, found.labels)
+    found, root = _joint(of, combinations(R, of.labels, q))
+    region = Region(found.estimate, found.cov, np.inf, 1.0, found.labels, root)
     statistic, k = float(region.distance(found.value)), len(found.value)
     if of.df is None:
         return WaldTest(statistic, k, float(stats.chi2.sf(statistic, k)))
@@ -108,22 +113,29 @@ def region(of: Coefficients, R: Any, level: float) -> Region:
     rows = combinations(np.eye(len(of.estimate)) if R is None else R, of.labels)
     if rows.q.any():
         raise InputError(f"{R!r}: a region is of combinations such as 'a, b', without '= 1'")
-    found = _joint(of, rows)
+    found, root = _joint(of, rows)
     quantile = joint_quantile(len(rows.R), of.df, level)
-    return Region(found.estimate, found.cov, quantile, level, rows.labels)
+    return Region(found.estimate, found.cov, quantile, level, rows.labels, root)
 
 
-def _joint(of: Coefficients, rows: Combinations) -> Contrast:
-    """The contrasts, once their covariance is known to have an inverse."""
+def _joint(of: Coefficients, rows: Combinations) -> tuple[Contrast, np.ndarray | None]:
+    """The contrasts, once their covariance is known to have an inverse, and its root if needed."""
     found = contrast(of, rows.R, rows.q)
     if found.not_identified.any():
         raise InputError(
             f"{rows.labels[int(np.argmax(found.not_identified))]!r}: R depends on a direction of "
             "theta that is not identified"
         )
-    k, scale = len(rows.R), found.se
-    C = found.cov / np.outer(scale, scale) if scale.all() else found.cov
-    if not scale.all() or np.linalg.matrix_rank(C, hermitian=True) < k:
+    root, scale = of.root(rows.R), found.se
+    if not scale.all() or _rank(found.cov, root, scale) < len(rows.R):
         few = "" if found.df is None else ", or there are fewer chains than rows"
         raise InputError(f"the rows of R are linearly dependent{few}; leave some of them out")
-    return Contrast(found.estimate, found.cov, rows.q, rows.labels, found.not_identified, found.df)
+    known = found.not_identified
+    return Contrast(found.estimate, found.cov, rows.q, rows.labels, known, found.df), root
+
+
+def _rank(cov: np.ndarray, root: np.ndarray | None, scale: np.ndarray) -> int:
+    """The rank of a covariance, or of its root, with standard errors of 1."""
+    if root is None:
+        return int(np.linalg.matrix_rank(cov / np.outer(scale, scale), hermitian=True))
+    return int(np.linalg.matrix_rank(root / scale[:, None]))

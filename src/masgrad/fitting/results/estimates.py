@@ -26,6 +26,7 @@ from scipy import optimize, stats
 from masgrad.checks import as_number
 from masgrad.errors import InputError
 from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.objective.coordinates import Coordinates
 
 INTERVAL_METHODS = ("pointwise", "simultaneous", "bonferroni", "scheffe")
 
@@ -108,10 +109,27 @@ class Coefficients(Estimates):
     Args:
         null_directions: (p, k).
         scale: of the columns, (p,).
+        coordinates: of the fit.
+        cov_phi: covariance in these coordinates, where combinations are to be taken in them.
     """
 
     null_directions: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     scale: np.ndarray = field(default_factory=lambda: np.empty(0))
+    coordinates: Coordinates | None = None
+    cov_phi: np.ndarray | None = None
+
+    def combine(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows A and a covariance C for which A C A' is the covariance of R theta, R (k, p)."""
+        if self.coordinates is None or self.cov_phi is None:
+            return R, self.cov
+        return self.coordinates.design(R), self.cov_phi
+
+    def root(self, R: np.ndarray) -> np.ndarray | None:
+        """L with the covariance L L' of R theta, R (k, p); None if that can be factored itself."""
+        if self.cov_phi is None:
+            return None
+        A, C = self.combine(R)
+        return np.asarray(np.linalg.qr((A @ _factor(C)).T, mode="r")).T
 
     def depends(self, R: np.ndarray) -> np.ndarray:
         """Which rows of R (k, p) depend on a direction of theta that is not identified."""
@@ -138,6 +156,8 @@ def coefficients(fitted: Fitted) -> Coefficients:
         fitted.df,
         fitted.null_directions,
         fitted.coordinates.scale,
+        fitted.coordinates,
+        fitted.cov_phi,
     )
 
 

@@ -168,8 +168,10 @@ def _predictor(result: Fitted, X: np.ndarray, slopes: bool) -> tuple[np.ndarray,
 
 def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:
     """Standard errors of the predictors, (n,)."""
-    variance = np.einsum("ij,ij->i", J @ result.cov, J)
-    return np.where(coefficients(result).depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
+    found = coefficients(result)
+    A, C = found.combine(J)
+    variance = np.einsum("ij,ij->i", A @ C, A)
+    return np.where(found.depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 
 def _response(result: Fitted) -> Response:

@@ -82,13 +82,13 @@ def diagnose(
     objective: Objective, reader: Reader, found: Uncertainty, settled: bool
 ) -> list[Diagnostic]:
     """What the reads and the local model show; not all is known before the estimate settles."""
-    monitor, names = reader.monitor, reader.source.names
+    monitor, names, local = reader.monitor, reader.source.names, found.local_model
     seen = monitor.has_segments and not found.perfect  # whose gradients are rounding errors
     outlying = monitor.outlying_segment(found.noise, reader.source.ordered)
     return [
         _order(found.drift, seen),
         _blocks(*outlying, seen),
-        _condition(found.local_model.condition),
+        _condition(objective.coordinates.condition(local.spectrum, local.condition)),
         *_identification(objective, found.null, names, settled),
     ]
 
@@ -129,7 +129,7 @@ def _condition(condition: float) -> Diagnostic:
     else:
         said = (
             f"columns nearly determine one another ({condition:.1g}): single coefficients are "
-            "known poorly and to fewer digits; drop or combine columns."
+            "known poorly; drop or combine columns."
         )
     return Diagnostic("condition", ok, said)
 
