@@ -1,13 +1,19 @@
-"""From an estimate to the record of a fit: units of theta, status, diagnostics, notes."""
+"""From an estimate to the record of a fit: units of theta, status, diagnostics, notes.
+
+The record holds no rows. So that later rows can be added to it (`update`), dH / dphi and dM / dphi
+are summed over the pilot rows, if there are no more than `MOST_COLUMNS` columns.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 
-from masgrad.data.regression import offset_of
+from masgrad.data.arrays import blocks, count_rows, pick
+from masgrad.data.regression import offset_of, total_weight
 from masgrad.fitting.fitted import FitInfo, Fitted
-from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder
+from masgrad.fitting.objective.monitor import DRIFT_LIMIT
+from masgrad.fitting.objective.objective import DIFFERENCE, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.newton import Estimate
 from masgrad.fitting.sources import Sample
@@ -21,14 +27,23 @@ from masgrad.fitting.uncertainty.diagnostics import (
     diagnose,
     step_diagnostic,
 )
+from masgrad.models.canonical import Gaussian
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.types import Rows
 
 FEW_ROWS = 30
 """Rows for each parameter below which HC0 errors are too small."""
 
 VERY_FEW_ROWS = 5
 """The same for errors after one step from a penalised optimum."""
+
+MOST_COLUMNS = 32
+"""Parameters up to which p^3 third-order terms are kept."""
+
+TERM_ROWS, FEWEST_TERM_ROWS, TERM_PRODUCTS = 1 << 13, 512, 1 << 25
+"""Pilot rows over which a first fit sums third-order terms; rows over which any fit does, at
+least; and the number of products, rows times p^3, beyond which it takes no more."""
 
 
 def assemble(
@@ -39,6 +54,8 @@ def assemble(
     status = status_of(task.options, objective, reader, done, found)
     warn(task.options, objective, reader, sample, done, found)
     local, null, coordinates = found.local_model, found.null, objective.coordinates
+    random = sample.complete or not (reader.source.ordered and found.drift > DRIFT_LIMIT)
+    kept = local if null.size else third_order_terms(objective, local, sample, random)
     return Fitted(
         model=task.model,
         theta=np.where(null.without_value, np.nan, coordinates.theta(local.point)),
@@ -48,7 +65,7 @@ def assemble(
         cov_type=found.cov_type,
         fit_info=_fit_info(reader, done, found),
         coordinates=coordinates,
-        local_model=_known(local, reader.monitor.interrupted),
+        local_model=_known(kept, reader.monitor.interrupted),
         null_directions=coordinates.matrix @ null.directions,
         not_identified=null.not_identified,
         status=status,
@@ -133,3 +150,96 @@ def kind(model: Model) -> str:
         parameter = "" if family.parameter is None else f"({family.parameter:g})"
         return f"{family.shown}{parameter} regression ({family.link} link)"
     return type(model).__name__
+
+
+# Third-order terms of rows that others may follow.
+
+
+def third_order_terms(
+    objective: Objective, local: LocalModel, sample: Sample, random: bool
+) -> LocalModel:
+    """The local model with third-order terms; without them if there are too many columns.
+
+    Args:
+        objective: the loss; a prior brings terms of its own.
+        local: at the estimate.
+        sample: pilot rows, over which the terms are summed.
+        random: whether they are a random part of the rows that were read.
+    """
+    prior, p = objective.prior, len(local.point)
+    if p > MOST_COLUMNS or (prior is not None and prior.third is None):
+        return local
+    try:
+        half = np.linalg.cholesky(np.linalg.inv(local.hessian / local.count))
+    except np.linalg.LinAlgError:
+        return local
+    limit = max(FEWEST_TERM_ROWS, TERM_PRODUCTS // p**3)
+    limit = min(limit, TERM_ROWS) if prior is None else limit
+    rows = pick(lambda a: a[:limit], sample.rows)
+    sums = _terms_of_family if objective.linear else _terms_by_differences
+    new, count = sums(objective, local.point, half, rows), local.count
+    count = count if prior is None else count - prior.count
+    third = _scaled(new, count / total_weight(rows), count_rows(rows), random)
+    if prior is not None and (before := prior.at(local.point).third) is not None:
+        third = before.plus(third, count / local.count)
+    if isinstance(objective.family, Gaussian):
+        third = replace(third, squares=2 * local.gradient)
+    sizes = third.noise, third.fourth, third.meat.sum(), third.hessian.sum()
+    return replace(local, third=third) if np.isfinite(sizes).all() else local
+
+
+def _scaled(third: ThirdOrder, scale: float, rows: int, random: bool) -> ThirdOrder:
+    """The terms of all rows, from those of a part; of one that is not random, nothing is known."""
+    others = max(1 - 1 / scale, 0.0) * (1 if random else rows)
+    return ThirdOrder(
+        third.hessian * scale,
+        third.meat * scale,
+        third.squares * scale,
+        third.centre,
+        noise=third.noise * scale**2 * others,
+        fourth=third.fourth * scale,
+    )
+
+
+def _terms_of_family(
+    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
+) -> ThirdOrder:
+    """Sums over rows; `half` has the directions of length 1, over which sizes are averaged."""
+    p = len(phi)
+    T, K, squares, noise, fourth = np.zeros((p, p * p)), np.zeros((p, p * p)), np.zeros(p), 0.0, 0.0
+    for block in blocks(rows, FEWEST_TERM_ROWS):
+        d = objective.row_derivatives(phi, block)
+        U, a, size = d.features, d.weight, np.square(d.features @ half).sum(1)
+        pairs = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
+        T += (U * (a * d.third)[:, None]).T @ pairs
+        K += (U * (a * 2 * d.slope * d.curvature)[:, None]).T @ pairs
+        squares += (a * d.squares) @ U
+        noise += float(np.square(a * d.third) @ size**3) * 3 / (p * (p + 2))
+        fourth += float((a * np.abs(d.fourth)) @ size**2)
+    fourth *= float(np.sqrt(45 / (p * (p + 2) ** 2 * (p + 4))))
+    terms = T.reshape(p, p, p), K.reshape(p, p, p)
+    return ThirdOrder(*terms, squares, phi, noise=noise, fourth=fourth)
+
+
+def _terms_by_differences(
+    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
+) -> ThirdOrder:
+    """The same for any loss: differences of H and M along the directions of `half`."""
+    T, K, apart, fourth = [], [], [], []
+    parts = list(blocks(rows, -(-count_rows(rows) // 2)))
+    middle = sum(objective.local_model(phi, part).hessian for part in parts)
+    for v in half.T:
+        up, down = (
+            [objective.local_model(phi + h * v, part) for part in parts]
+            for h in (DIFFERENCE, -DIFFERENCE)
+        )
+        each = [(a.hessian - b.hessian) / (2 * DIFFERENCE) for a, b in zip(up, down, strict=True)]
+        T.append(sum(each))
+        K.append(sum(a.meat - b.meat for a, b in zip(up, down, strict=True)) / (2 * DIFFERENCE))
+        apart.append(half.T @ (each[0] - each[-1]) @ v)
+        bend = sum(q.hessian for q in (*up, *down)) - 2 * middle
+        fourth.append(half.T @ bend @ v / DIFFERENCE**2)
+    back = np.linalg.inv(half)
+    terms = (np.tensordot(np.moveaxis(S, 0, 2), back, 1) for S in (np.array(T), np.array(K)))
+    noise, size = (np.square(S).sum(1).mean() for S in (np.array(apart), np.array(fourth)))
+    return ThirdOrder(*terms, np.zeros(len(phi)), phi, noise=float(noise), fourth=float(size**0.5))
