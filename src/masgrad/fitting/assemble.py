@@ -11,6 +11,7 @@ import numpy as np
 from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import offset_of, total_weight
 from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import DIFFERENCE, Objective
@@ -38,12 +39,13 @@ FEW_ROWS = 30
 VERY_FEW_ROWS = 5
 """The same for errors after one step from a penalised optimum."""
 
-MOST_COLUMNS = 32
-"""Parameters up to which p^3 third-order terms are kept."""
+MOST_COLUMNS, COLUMNS_OF_MEAT = 32, 12
+"""Parameters up to which p^3 terms of third order are kept, and p^4 of M."""
 
-TERM_ROWS, FEWEST_TERM_ROWS, TERM_PRODUCTS = 1 << 13, 512, 1 << 25
-"""Pilot rows over which a first fit sums third-order terms; rows over which any fit does, at
-least; and the number of products, rows times p^3, beyond which it takes no more."""
+TERM_ROWS, TERM_PRODUCTS, BLOCK_ROWS = 1 << 12, 1 << 22, 512
+"""Rows of a complete sample over which a first fit sums these terms, at most, and half of those of
+another one; products of four columns that are formed, about, and an eighth of those of three; and
+rows of a block."""
 
 
 def assemble(
@@ -59,7 +61,7 @@ def assemble(
     return Fitted(
         model=task.model,
         theta=np.where(null.without_value, np.nan, coordinates.theta(local.point)),
-        cov=coordinates.cov(found.cov),
+        cov=_covariance(coordinates, found),
         nobs=local.rows,
         names=task.source.names,
         cov_type=found.cov_type,
@@ -76,6 +78,14 @@ def assemble(
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
         has_offset=offset_of(sample.rows) is not None,
     )
+
+
+def _covariance(coordinates: Coordinates, found: Uncertainty) -> np.ndarray:
+    """The covariance of theta; NaN for coefficients of which it is not defined."""
+    cov = coordinates.cov(found.cov)
+    if found.undefined is not None:
+        cov[found.undefined] = cov[:, found.undefined] = np.nan
+    return cov
 
 
 def _fit_info(reader: Reader, done: Estimate, found: Uncertainty) -> FitInfo:
@@ -125,7 +135,7 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
     per, known = local.count / p, not (found.perfect or found.null.not_identified.all())
     if per < FEW_ROWS and known and found.cov_type in ("robust", "HC0"):
         HC3 = objective.linear and task.source.rereadable and objective.prior is None
-        HC3 = HC3 and task.options.penalty is None
+        HC3 = HC3 and task.options.penalty is None and task.options.method != "chains"
         advice = "try cov_type='HC3'." if HC3 else "use more rows."
         notes.append(
             f"{local.count:,.0f} rows for {p} parameters: HC0 errors are too small; {advice}"
@@ -173,8 +183,9 @@ def third_order_terms(
         half = np.linalg.cholesky(np.linalg.inv(local.hessian / local.count))
     except np.linalg.LinAlgError:
         return local
-    limit = max(FEWEST_TERM_ROWS, TERM_PRODUCTS // p**3)
-    limit = min(limit, TERM_ROWS) if prior is None else limit
+    limit = max(BLOCK_ROWS, 8 * TERM_PRODUCTS // p**3)
+    most = TERM_ROWS if sample.complete else 2 * TERM_ROWS
+    limit = min(limit, most) if prior is None else limit
     rows = pick(lambda a: a[:limit], sample.rows)
     sums = _terms_of_family if objective.linear else _terms_by_differences
     new, count = sums(objective, local.point, half, rows), local.count
@@ -194,6 +205,7 @@ def _scaled(third: ThirdOrder, scale: float, rows: int, random: bool) -> ThirdOr
     return ThirdOrder(
         third.hessian * scale,
         third.meat * scale,
+        third.meat_bend * scale,
         third.squares * scale,
         third.centre,
         noise=third.noise * scale**2 * others,
@@ -205,41 +217,47 @@ def _terms_of_family(
     objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
 ) -> ThirdOrder:
     """Sums over rows; `half` has the directions of length 1, over which sizes are averaged."""
-    p = len(phi)
-    T, K, squares, noise, fourth = np.zeros((p, p * p)), np.zeros((p, p * p)), np.zeros(p), 0.0, 0.0
-    for block in blocks(rows, FEWEST_TERM_ROWS):
+    p, full = len(phi), len(phi) <= COLUMNS_OF_MEAT
+    T, K = np.zeros((p, p * p)), np.zeros((p, p * p))
+    F = np.zeros((p * p, p * p) if full else p * p)
+    squares, noise, fourth, in_F = np.zeros(p), 0.0, 0.0, 0.0
+    for k, block in enumerate(blocks(rows, BLOCK_ROWS)):
         d = objective.row_derivatives(phi, block)
         U, a, size = d.features, d.weight, np.square(d.features @ half).sum(1)
         pairs = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
         T += (U * (a * d.third)[:, None]).T @ pairs
         K += (U * (a * 2 * d.slope * d.curvature)[:, None]).T @ pairs
+        if k * BLOCK_ROWS * p**4 <= TERM_PRODUCTS:
+            bend, in_F = a * (d.curvature**2 + d.slope * d.third), in_F + a.sum()
+            F += (pairs * bend[:, None]).T @ pairs if full else (bend * size / p) @ pairs
         squares += (a * d.squares) @ U
         noise += float(np.square(a * d.third) @ size**3) * 3 / (p * (p + 2))
         fourth += float((a * np.abs(d.fourth)) @ size**2)
+    F = (F * (total_weight(rows) / in_F)).reshape((p,) * (4 if full else 2))
     fourth *= float(np.sqrt(45 / (p * (p + 2) ** 2 * (p + 4))))
     terms = T.reshape(p, p, p), K.reshape(p, p, p)
-    return ThirdOrder(*terms, squares, phi, noise=noise, fourth=fourth)
+    return ThirdOrder(*terms, F, squares, phi, noise=noise, fourth=fourth)
 
 
 def _terms_by_differences(
     objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
 ) -> ThirdOrder:
     """The same for any loss: differences of H and M along the directions of `half`."""
-    T, K, apart, fourth = [], [], [], []
+    h = DIFFERENCE
     parts = list(blocks(rows, -(-count_rows(rows) // 2)))
-    middle = sum(objective.local_model(phi, part).hessian for part in parts)
+    middle = [objective.local_model(phi, part) for part in parts]
+    T, K, F, apart, fourth = [], [], [], [], []
     for v in half.T:
-        up, down = (
-            [objective.local_model(phi + h * v, part) for part in parts]
-            for h in (DIFFERENCE, -DIFFERENCE)
-        )
-        each = [(a.hessian - b.hessian) / (2 * DIFFERENCE) for a, b in zip(up, down, strict=True)]
+        up, down = ([objective.local_model(phi + s * v, part) for part in parts] for s in (h, -h))
+        each = [(a.hessian - b.hessian) / (2 * h) for a, b in zip(up, down, strict=True)]
         T.append(sum(each))
-        K.append(sum(a.meat - b.meat for a, b in zip(up, down, strict=True)) / (2 * DIFFERENCE))
+        K.append(sum(a.meat - b.meat for a, b in zip(up, down, strict=True)) / (2 * h))
+        F.append(sum(q.meat for q in (*up, *down)) - 2 * sum(q.meat for q in middle))
         apart.append(half.T @ (each[0] - each[-1]) @ v)
-        bend = sum(q.hessian for q in (*up, *down)) - 2 * middle
-        fourth.append(half.T @ bend @ v / DIFFERENCE**2)
+        bend = sum(q.hessian for q in (*up, *down)) - 2 * sum(q.hessian for q in middle)
+        fourth.append(half.T @ bend @ v / h**2)
     back = np.linalg.inv(half)
     terms = (np.tensordot(np.moveaxis(S, 0, 2), back, 1) for S in (np.array(T), np.array(K)))
     noise, size = (np.square(S).sum(1).mean() for S in (np.array(apart), np.array(fourth)))
-    return ThirdOrder(*terms, np.zeros(len(phi)), phi, noise=float(noise), fourth=float(size**0.5))
+    mean, zero = np.mean(F, 0) / (2 * h**2), np.zeros(len(phi))
+    return ThirdOrder(*terms, mean, zero, phi, noise=float(noise), fourth=float(size**0.5))

@@ -46,6 +46,7 @@ class ThirdOrder:
     Args:
         hessian: dH / dphi, (p, p, p), the coordinate of phi last.
         meat: dM / dphi, likewise.
+        meat_bend: d^2 M / dphi^2 / 2, (p, p, p, p), or its mean over D of length 1, (p, p).
         squares: dX^2 / dphi, (p,).
         centre: mean of the points at which rows were summed, (p,).
         noise: sum over parts of the sampling variance of `hessian` times D D, for D of length 1.
@@ -56,6 +57,7 @@ class ThirdOrder:
 
     hessian: np.ndarray
     meat: np.ndarray
+    meat_bend: np.ndarray
     squares: np.ndarray
     centre: np.ndarray
     noise: float = 0.0
@@ -64,32 +66,36 @@ class ThirdOrder:
     fourth_reach: float = 0.0
 
     def after(self, step: np.ndarray, total: "LocalModel") -> "ThirdOrder":
-        """The terms a step away from where the model of these rows is.
-
-        M is quadratic in phi, with the fourth moments of normal rows: its slope changes too.
-        """
-        H, count = total.hessian / total.count, total.count
-        turned = H @ step
+        """The terms a step away from where the model of these rows is."""
+        turned = total.hessian @ step / total.count
         longer = float(step @ turned + 2 * (total.point - self.centre) @ turned)
-        slope = 2 * np.multiply.outer(H, turned)
-        slope += 2 * (np.einsum("ik,j->ijk", H, turned) + np.einsum("jk,i->ijk", H, turned))
         return replace(
             self,
-            meat=self.meat + count * slope,
-            squares=self.squares + 2 * count * turned,
+            meat=self.meat + 2 * self.meat_change(step, turned),
+            squares=self.squares + 2 * total.count * turned,
             noise_reach=max(self.noise_reach + np.sqrt(self.noise) * longer, 0.0),
             fourth_reach=max(self.fourth_reach + self.fourth ** (2 / 3) * longer, 0.0),
         )
 
+    def meat_change(self, step: np.ndarray, turned: np.ndarray) -> np.ndarray:
+        """`meat_bend` times a step, (p, p, p); `turned` is H / N times the step."""
+        if self.meat_bend.ndim == 4:
+            return self.meat_bend @ step
+        return np.multiply.outer(self.meat_bend, turned)
+
     def gradient_error(self) -> float:
-        """Size of the gradient that is missed, in the metric of the inverse of H / N."""
-        return float(np.hypot(self.noise_reach / 2, self.fourth_reach**1.5 / 6))
+        """Size of the gradient that is missed, in the metric of the inverse of H / N.
+
+        It has two standard deviations of the sampling error of half of T D D, and D D D / 6.
+        """
+        return float(np.hypot(self.noise_reach, self.fourth_reach**1.5 / 6))
 
     def plus(self, new: "ThirdOrder", share: float) -> "ThirdOrder":
         """The terms of these rows and of new ones, which have this share of all."""
         return ThirdOrder(
             self.hessian + new.hessian,
             self.meat + new.meat,
+            self.meat_bend + new.meat_bend,
             self.squares + new.squares,
             self.centre + share * (new.centre - self.centre),
             self.noise + new.noise,
@@ -157,11 +163,10 @@ class LocalModel:
 
     def _along_cubic(self, step: np.ndarray, third: ThirdOrder) -> "LocalModel":
         """The model after a step, with H and M there."""
-        H, N = self.hessian, self.count
+        H = self.hessian
         turned, bend = H @ step, self.bend_share(step) * (third.hessian @ step)
         rise = float(self.gradient @ step + step @ turned / 2 + step @ bend @ step / 6)
-        M = self.meat + third.meat @ step
-        M = M + (H * (step @ turned) + 2 * np.outer(turned, turned)) / N  # of normal rows
+        M = self.meat + (third.meat + third.meat_change(step, turned / self.count)) @ step
         return replace(
             self,
             point=self.point + step,

@@ -219,6 +219,7 @@ class Newton:
             local = update_moments(objective, total, prediction.parts, there, self.sample.rows)
         else:
             local = total.at(there)
+        local = prediction.at_end(local)
         damped = total.rms_wald_norm(step.full_step)
         remainder = prediction.remainder_with_prior if step.share == 1 else damped
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder

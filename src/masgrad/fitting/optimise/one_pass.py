@@ -67,6 +67,7 @@ def _end(
     score = score_statistic(objective.local_model(phi, sample.rows), sample.design_effect)
     moved = total.rms_wald_norm(phi - start.point)
     local = update_moments(objective, total, prediction.parts, phi, sample.rows)
+    local = prediction.at_end(local)
     return Estimate(
         replace(local, constants=local.constants + objective.constants(sample.rows)),
         reads=1,

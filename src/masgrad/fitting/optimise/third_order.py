@@ -12,8 +12,8 @@ known at either end, and the difference is added in proportion (a control variat
 Pilot rows represent the others if they have information where the others have, and new rows
 represent old ones if their gradients agree as well.
 
-The rows of a prior are gone. It brings terms of third order of its own (`ThirdOrder`); if it has too
-many columns for that, new rows show what it misses, as long as they represent its rows.
+The rows of a prior are gone. It brings terms of third order of its own (`ThirdOrder`); if it has
+too many columns for that, new rows show what it misses, as long as they represent its rows.
 """
 
 from dataclasses import dataclass, replace
@@ -60,6 +60,11 @@ class Prediction:
     remainder: float
     remainder_with_prior: float
     parts: list[LocalModel]
+
+    def at_end(self, local: LocalModel) -> LocalModel:
+        """The model at the end of the extra step, with the gradient that is predicted there."""
+        turned = local.hessian @ self.extra_step
+        return local.with_same_hessian(gradient=local.gradient - turned)
 
 
 def predict_remainder(

@@ -17,7 +17,12 @@ from scipy import stats
 from masgrad.checks import as_number
 from masgrad.errors import InputError
 from masgrad.fitting.results.constraints import Combinations, combinations
-from masgrad.fitting.results.estimates import Coefficients, Estimates, joint_quantile
+from masgrad.fitting.results.estimates import (
+    Coefficients,
+    Estimates,
+    covariance_of,
+    joint_quantile,
+)
 
 
 class WaldTest(NamedTuple):
@@ -86,7 +91,7 @@ def contrast(of: Coefficients, R: Any, q: Any = None) -> Contrast:
     """Estimates of R theta, and how far each is from q."""
     rows = combinations(R, of.labels, q)
     estimate = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
-    cov = rows.R @ of.cov @ rows.R.T
+    cov = covariance_of(rows.R, of.cov)
     return Contrast(estimate, cov, rows.q, rows.labels, of.depends(rows.R), of.df)
 
 
@@ -120,6 +125,11 @@ def _joint(of: Coefficients, rows: Combinations) -> Contrast:
         raise InputError(
             f"{rows.labels[int(np.argmax(found.not_identified))]!r}: R depends on a direction of "
             "theta that is not identified"
+        )
+    if np.isnan(found.se).any():
+        raise InputError(
+            f"{rows.labels[int(np.argmax(np.isnan(found.se)))]!r} has no standard error: a single "
+            "row determines it, of leverage 1; fit with cov_type='HC1'"
         )
     k, scale = len(rows.R), found.se
     C = found.cov / np.outer(scale, scale) if scale.all() else found.cov

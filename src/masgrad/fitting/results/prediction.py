@@ -168,7 +168,10 @@ def _predictor(result: Fitted, X: np.ndarray, slopes: bool) -> tuple[np.ndarray,
 
 def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:
     """Standard errors of the predictors, (n,)."""
-    variance = np.einsum("ij,ij->i", J @ result.cov, J)
+    unknown = np.isnan(np.diag(result.cov))
+    K, C = J[:, ~unknown], result.cov[np.ix_(~unknown, ~unknown)]
+    variance = np.einsum("ij,ij->i", K @ C, K)
+    variance = np.where((J[:, unknown] != 0).any(1), np.nan, variance)
     return np.where(coefficients(result).depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 

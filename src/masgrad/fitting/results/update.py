@@ -18,7 +18,7 @@ import numpy as np
 from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.data.table_source import table_source
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.objective.local_model import LocalModel
@@ -26,7 +26,7 @@ from masgrad.fitting.options import KEYWORDS, Options, options_of
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
+from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -37,7 +37,10 @@ UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula
 LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
 """Ends of the old fit that new rows do not mend."""
 
-CUBIC_SAFETY = 3.0
+LARGEST_UPDATE_REMAINDER = 0.1
+"""Remainder of an update, in standard errors, above which its status and a warning say so."""
+
+CUBIC_SAFETY = 2.5
 """Factor from the expected size of what cubic models miss to a bound on it."""
 
 NOT_PENALISED = (
@@ -70,6 +73,12 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     info = replace(new.fit_info, remainder=_remainder(old, new))
     lasting = old.status if old.status in LASTING else None
     status = first_of(new.status, lasting, *_distance(info.remainder, options))
+    if info.remainder > LARGEST_UPDATE_REMAINDER >= new.fit_info.remainder:
+        say(
+            AccuracyWarning,
+            f"the estimate may be {info.remainder:.2g} standard errors from the optimum of old and "
+            "new rows together; fit them together",
+        )
     return replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
 
 
@@ -114,7 +123,7 @@ def largest_shift(fitted: Fitted, step: np.ndarray) -> float:
 def _distance(remainder: float, options: Options) -> tuple[Status | None, ...]:
     """What the remainder of old and new rows together says."""
     return (
-        Status.READS_USED_UP if remainder > LARGEST_REMAINDER else None,
+        Status.READS_USED_UP if remainder > LARGEST_UPDATE_REMAINDER else None,
         Status.APPROXIMATE if remainder > 10 * options.tolerance else None,
     )
 
