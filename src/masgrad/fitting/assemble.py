@@ -47,6 +47,9 @@ TERM_ROWS, TERM_PRODUCTS, BLOCK_ROWS = 1 << 12, 1 << 22, 512
 another one; products of four columns that are formed, about, and an eighth of those of three; and
 rows of a block."""
 
+DIFFERENCE_ROWS = 1 << 10
+"""Rows over which these terms of other losses are summed, 2 p times."""
+
 
 def assemble(
     task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
@@ -186,6 +189,7 @@ def third_order_terms(
     limit = max(BLOCK_ROWS, 8 * TERM_PRODUCTS // p**3)
     most = TERM_ROWS if sample.complete else 2 * TERM_ROWS
     limit = min(limit, most) if prior is None else limit
+    limit = limit if objective.linear else DIFFERENCE_ROWS
     rows = pick(lambda a: a[:limit], sample.rows)
     sums = _terms_of_family if objective.linear else _terms_by_differences
     new, count = sums(objective, local.point, half, rows), local.count
@@ -244,7 +248,7 @@ def _terms_by_differences(
 ) -> ThirdOrder:
     """The same for any loss: differences of H and M along the directions of `half`."""
     h = DIFFERENCE
-    parts = list(blocks(rows, -(-count_rows(rows) // 2)))
+    parts = list(blocks(rows, -(-count_rows(rows) // 2)))  # to see how far they are apart
     middle = [objective.local_model(phi, part) for part in parts]
     T, K, F, apart, fourth = [], [], [], [], []
     for v in half.T:

@@ -91,9 +91,10 @@ def predict_remainder(
         more = -total.solve(_missed_by_cubic(objective.prior, total.point, phi))
         return Prediction(True, extra + more, error, error, parts)
     old, old_error = third_order_step(objective, total, [objective.prior], phi, sample.rows)
+    whole = error + total.rms_wald_norm(old) + old_error  # H of the prior is off as well
     if is_homogeneous(parts[0], objective.prior, sample.design_effect):
-        return Prediction(True, extra + old, error, float(np.hypot(error, old_error)), parts)
-    return Prediction(True, extra, error, error + total.rms_wald_norm(old), read)
+        return Prediction(True, extra + old, error, whole, parts)
+    return Prediction(True, extra, error, whole, read)
 
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
@@ -113,8 +114,8 @@ def _missed_by_prior(objective: Objective, total: LocalModel, phi: np.ndarray, r
     """Length of what the prior misses at phi, as far as unrepresentative rows can tell it."""
     if objective.prior is None or objective.prior.third is not None:
         return 0.0
-    extra, _ = third_order_step(objective, total, [objective.prior], phi, rows)
-    return total.rms_wald_norm(extra)
+    extra, error = third_order_step(objective, total, [objective.prior], phi, rows)
+    return total.rms_wald_norm(extra) + error
 
 
 def _missed_by_cubic(prior: LocalModel, begin: np.ndarray, phi: np.ndarray) -> np.ndarray:
