@@ -40,8 +40,8 @@ LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
 LARGEST_UPDATE_REMAINDER = 0.1
 """Remainder of an update, in standard errors, above which its status and a warning say so."""
 
-CUBIC_SAFETY = 2.5
-"""Factor from the expected size of what cubic models miss to a bound on it."""
+CUBIC_SAFETY = 1.1
+"""Factor from the expected size of what cubic models miss to a bound on it, for one coefficient."""
 
 NOT_PENALISED = (
     "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
@@ -103,13 +103,15 @@ def _remainder(old: Fitted, new: Fitted) -> float:
 def missed_by_cubic(local: LocalModel) -> float:
     """Bound on the shift of the estimate by what cubic models of the rows miss, in standard errors.
 
-    Their gradient's error has a size, and its direction is taken for random.
+    Their gradient's error has a size, and its direction is taken for random: the largest of p
+    normal numbers is about sqrt(2 log p).
     """
     third, p = local.third, len(local.point)
     if third is None:
         return 0.0
     noise = np.trace(np.linalg.lstsq(local.meat, local.hessian / local.count, rcond=None)[0])
-    return CUBIC_SAFETY * third.gradient_error() * float(np.sqrt(max(noise, 0.0))) / p
+    worst = CUBIC_SAFETY * (1 + np.sqrt(2 * np.log(p)))
+    return float(worst * third.gradient_error() * np.sqrt(max(noise, 0.0)) / p)
 
 
 def largest_shift(fitted: Fitted, step: np.ndarray) -> float:
