@@ -1,6 +1,6 @@
 """Results that are updated, batch after batch, against one fit of all rows.
 
-    python benchmarks/updates.py [--seed 7] [--cases 400]
+    python benchmarks/updates.py [--seed 7] [--cases 300] [--coverage 150]
 
 Each case draws a family, a design, the rows of the first fit, the size and number of batches, and
 whether batches are alike, differ in their columns, or have drifting coefficients. The oracle is
@@ -136,17 +136,22 @@ def draw_case(rng: np.random.Generator) -> Case:
     return Case(model, design, kind, batches)
 
 
+def moments(model: Loss, rows: tuple, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The gradient, H and M of all rows."""
+    pieces = range(0, len(rows[1]), 4096)
+    sums = [model.row_sums(theta, (rows[0][i : i + 4096], rows[1][i : i + 4096])) for i in pieces]
+    return tuple(np.sum([np.asarray(s[k]) for s in sums], 0) for k in range(3))
+
+
 def optimum(model: Loss, rows: tuple, theta: np.ndarray) -> tuple[np.ndarray, ...]:
     """The optimum of all rows by Newton's method, with H and M there."""
     for _ in range(30):
-        sums = [model.row_sums(theta, (rows[0][i : i + 4096], rows[1][i : i + 4096]))
-                for i in range(0, len(rows[1]), 4096)]  # fmt: skip
-        g, H, M = (np.sum([s[k] for s in sums], 0) for k in range(3))
+        g, H, _ = moments(model, rows, theta)
         step = np.linalg.solve(H, g)
         theta = theta - step
         if step @ H @ step < 1e-22 * len(rows[1]):
             break
-    return theta, H, M
+    return theta, *moments(model, rows, theta)[1:]
 
 
 def run(case: Case) -> Outcome:
@@ -189,10 +194,26 @@ stated/true, median | 95 % | errors off, median % | largest % | above 2 % |
 |---|---|---|---|---|---|---|---|---|---|---|"""
 
 
+def coverage(rng: np.random.Generator, replications: int) -> str:
+    """How often 95 % intervals hold theta* after 40 updates of ten rows (logistic)."""
+    theta, hits = np.array([0.2, 0.4, -0.3]), []
+    for _ in range(replications):
+        X = columns(rng, "normal", 500, 3)
+        y = _classes(rng, X @ theta)
+        r = mg.fit(mg.Logistic(), (X[:100], y[:100]), cov_type="HC1")
+        for start in range(100, 500, 10):
+            r = r.update((X[start : start + 10], y[start : start + 10]))
+        low, high = np.asarray(r.conf_int()).T
+        hits.append((low <= theta) & (theta <= high))
+    rate = float(np.mean(hits))
+    return f"coverage {100 * rate:.1f} % +- {100 * np.sqrt(rate * (1 - rate) / len(hits) / 3):.1f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--coverage", type=int, default=0, help="replications")
     asked = parser.parse_args()
     rng = np.random.default_rng(asked.seed)
     outcomes = [run(draw_case(rng)) for _ in range(asked.cases)]
@@ -202,6 +223,8 @@ def main() -> None:
         print(report(kind, [o for o in outcomes if o.case.kind == kind]))
     for model in MODELS:
         print(report(model.name, [o for o in outcomes if o.case.model is model]))
+    if asked.coverage:
+        print(coverage(rng, asked.coverage))
 
 
 if __name__ == "__main__":

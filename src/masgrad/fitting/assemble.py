@@ -261,7 +261,8 @@ def _terms_by_differences(
         bend = sum(q.hessian for q in (*up, *down)) - 2 * sum(q.hessian for q in middle)
         fourth.append(half.T @ bend @ v / h**2)
     back = np.linalg.inv(half)
-    terms = (np.tensordot(np.moveaxis(S, 0, 2), back, 1) for S in (np.array(T), np.array(K)))
+    slopes = [np.tensordot(np.moveaxis(np.array(S), 0, 2), back, 1) for S in (T, K)]
     noise, size = (np.square(S).sum(1).mean() for S in (np.array(apart), np.array(fourth)))
     mean, zero = np.mean(F, 0) / (2 * h**2), np.zeros(len(phi))
-    return ThirdOrder(*terms, mean, zero, phi, noise=float(noise), fourth=float(size**0.5))
+    size = float(np.sqrt(size))
+    return ThirdOrder(slopes[0], slopes[1], mean, zero, phi, noise=float(noise), fourth=size)
