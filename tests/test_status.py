@@ -106,11 +106,11 @@ def one_step():
 
 
 def approximate():
-    """New rows lie elsewhere, so that they do not show what the old local model misses."""
+    """New rows lie elsewhere and move the estimate so far that the old cubic model misses some."""
     rng = np.random.default_rng(0)
-    X, Z = rng.normal(size=(1000, 2)), rng.normal(size=(1000, 2)) + 2
-    y, z = (rng.poisson(np.exp(V @ [0.4, -0.3])).astype(float) for V in (X, Z))
-    return mg.fit(mg.Poisson(), (X, y)).update((Z, z))
+    X, Z = rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 2
+    y, z = ((rng.random(300) < 1 / (1 + np.exp(-V @ [0.8, -0.6]))).astype(float) for V in (X, Z))
+    return mg.fit(mg.Logistic(), (X, y)).update((Z, z))
 
 
 def unused():

@@ -124,7 +124,8 @@ def find_estimate(
     """The optimum of the objective over all rows."""
     options = task.options
     _check_count(objective, reader.source, sample)
-    check_sample(task.model, sample)
+    if objective.prior is None:
+        check_sample(task.model, sample)
     small = task.is_single or sample.complete
     most_rows = count_rows(sample.rows) if small else WARM_UP_ROWS
     start = find_start(objective, sample, most_rows, options, rng)

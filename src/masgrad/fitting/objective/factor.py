@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.fitting.objective.coordinates import LARGEST_GRAM_CONDITION, Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, is_empty
+from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder, is_empty
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
@@ -65,7 +65,27 @@ def in_coordinates(local: LocalModel, A: np.ndarray) -> LocalModel:
         meat=A.T @ local.meat @ A,
         max_weighted_x=np.minimum(local.max_weighted_x @ np.abs(A), largest),
         information=None if local.information is None else A.T @ local.information @ A,
+        third=None if local.third is None else _third_in_coordinates(local.third, A),
     )
+
+
+def _third_in_coordinates(third: ThirdOrder, A: np.ndarray) -> ThirdOrder:
+    """The third-order terms; sizes in the metric of H do not change."""
+    return replace(
+        third,
+        hessian=_all_axes(third.hessian, A),
+        meat=_all_axes(third.meat, A),
+        meat_bend=_all_axes(third.meat_bend, A),
+        squares=third.squares @ A,
+        centre=np.linalg.solve(A, third.centre),
+    )
+
+
+def _all_axes(T: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """A tensor with every axis multiplied by A."""
+    for _ in range(T.ndim):
+        T = np.moveaxis(T, 0, -1) @ A
+    return T
 
 
 def _rounding(coordinates: Coordinates, X: np.ndarray) -> float:

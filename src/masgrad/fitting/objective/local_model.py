@@ -4,11 +4,8 @@
 
 Models at different points are expanded at one point and added, so that a single read, whose running
 estimate moves, ends with one model as well. The meat M = sum of g g' measures the noise. H is
-scaled to a unit diagonal; no step moves along a direction in which H vanishes.
-
-A quadratic penalty is part of every row's loss, l(phi) + phi' P phi / 2 (`Ridge`): all sums remain
-sums over rows, and the meat is that of penalised gradients. At the penalised optimum, where the
-mean gradient is -P phi, it is the gradients' covariance.
+scaled to a unit diagonal; no step moves along a direction in which H vanishes. The model of rows
+that will not be read again has third-order terms as well (`ThirdOrder`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,10 +15,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.errors import InputError
-from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.models.model import RowSums
-from masgrad.penalties.penalty import Penalty
-from masgrad.penalties.separable import ElasticNet
 
 ZERO_EIGENVALUE = 1e-11
 """Eigenvalue of the scaled H that is 0 to rounding."""
@@ -33,8 +27,82 @@ NEGATIVE_EIGENVALUE = 1e-8
 """Size of a negative eigenvalue of the scaled H that is still rounding of 0."""
 
 
+LARGEST_BEND = 0.5
+"""Relative change of H, in any direction, up to which a cubic model is followed."""
+
+
 class NotConvex(InputError):
     """H has a negative eigenvalue where a Newton step was asked for."""
+
+
+@dataclass(frozen=True)
+class ThirdOrder:
+    """How H, M and X^2 of rows change with phi, and what a model with these terms misses.
+
+    A cubic polynomial that is expanded at another point is the same polynomial, so that what it
+    misses depends on the way D from where its rows were summed, and not on the steps between. D is
+    measured in the metric of H / N; parts of the rows may have been summed at different points.
+
+    Args:
+        hessian: dH / dphi, (p, p, p), the coordinate of phi last.
+        meat: dM / dphi, likewise.
+        meat_bend: d^2 M / dphi^2 / 2, (p, p, p, p), or its mean over D of length 1, (p, p).
+        squares: dX^2 / dphi, (p,).
+        centre: mean of the points at which rows were summed, (p,).
+        noise: sum over parts of the sampling variance of `hessian` times D D, for D of length 1.
+        noise_reach: root of the sum over parts of that variance times |D|^4.
+        fourth: sum over parts of the size of fourth derivatives times D D D, for D of length 1.
+        fourth_reach: the sum over parts of that size times |D|^3, to the power 2/3.
+    """
+
+    hessian: np.ndarray
+    meat: np.ndarray
+    meat_bend: np.ndarray
+    squares: np.ndarray
+    centre: np.ndarray
+    noise: float = 0.0
+    noise_reach: float = 0.0
+    fourth: float = 0.0
+    fourth_reach: float = 0.0
+
+    def after(self, step: np.ndarray, total: "LocalModel") -> "ThirdOrder":
+        """The terms a step away from where the model of these rows is."""
+        turned = total.hessian @ step / total.count
+        longer = float(step @ turned + 2 * (total.point - self.centre) @ turned)
+        return replace(
+            self,
+            meat=self.meat + 2 * self.meat_change(step, turned),
+            squares=self.squares + 2 * total.count * turned,
+            noise_reach=max(self.noise_reach + np.sqrt(self.noise) * longer, 0.0),
+            fourth_reach=max(self.fourth_reach + self.fourth ** (2 / 3) * longer, 0.0),
+        )
+
+    def meat_change(self, step: np.ndarray, turned: np.ndarray) -> np.ndarray:
+        """`meat_bend` times a step, (p, p, p); `turned` is H / N times the step."""
+        if self.meat_bend.ndim == 4:
+            return self.meat_bend @ step
+        return np.multiply.outer(self.meat_bend, turned)
+
+    def gradient_error(self) -> float:
+        """Size of the gradient that is missed, in the metric of the inverse of H / N.
+
+        It has two standard deviations of the sampling error of half of T D D, and D D D / 6.
+        """
+        return float(np.hypot(self.noise_reach, self.fourth_reach**1.5 / 6))
+
+    def plus(self, new: "ThirdOrder", share: float) -> "ThirdOrder":
+        """The terms of these rows and of new ones, which have this share of all."""
+        return ThirdOrder(
+            self.hessian + new.hessian,
+            self.meat + new.meat,
+            self.meat_bend + new.meat_bend,
+            self.squares + new.squares,
+            self.centre + share * (new.centre - self.centre),
+            self.noise + new.noise,
+            float(np.hypot(self.noise_reach, new.noise_reach)),
+            self.fourth + new.fourth,
+            float(self.fourth_reach**1.5 + new.fourth_reach**1.5) ** (2 / 3),
+        )
 
 
 @dataclass(frozen=True)
@@ -53,6 +121,7 @@ class LocalModel:
         rows: number of rows.
         constants: terms of the deviance and of the likelihood that depend on y alone (`Family`).
         information: the expected H, if non-robust errors of a non-canonical link need it.
+        third: terms of third order, for rows that later ones may follow (`update`).
     """
 
     count: float
@@ -66,6 +135,7 @@ class LocalModel:
     rows: int = 0
     constants: np.ndarray = field(default_factory=lambda: np.zeros(2))
     information: np.ndarray | None = None
+    third: ThirdOrder | None = None
 
     @classmethod
     def of(cls, count: float, point: np.ndarray, sums: RowSums, rows: int) -> "LocalModel":
@@ -80,6 +150,8 @@ class LocalModel:
         `squares` moves as twice a quadratic loss does: exact for least squares.
         """
         step = point - self.point
+        if self.third is not None:
+            return self._along_cubic(step, self.third)
         turned = self.hessian @ step
         rise = float(self.gradient @ step + step @ turned / 2)
         return self.with_same_hessian(
@@ -88,6 +160,30 @@ class LocalModel:
             squares=self.squares + 2 * rise,
             loss=self.loss + rise,
         )
+
+    def _along_cubic(self, step: np.ndarray, third: ThirdOrder) -> "LocalModel":
+        """The model after a step, with H and M there."""
+        H = self.hessian
+        turned, bend = H @ step, self.bend_share(step) * (third.hessian @ step)
+        rise = float(self.gradient @ step + step @ turned / 2 + step @ bend @ step / 6)
+        M = self.meat + (third.meat + third.meat_change(step, turned / self.count)) @ step
+        return replace(
+            self,
+            point=self.point + step,
+            gradient=self.gradient + turned + bend @ step / 2,
+            hessian=H + bend,
+            meat=M if np.linalg.eigvalsh(M)[0] >= 0 else self.meat,
+            squares=self.squares + float(third.squares @ step + step @ turned),
+            loss=self.loss + rise,
+            third=third.after(step, self),
+        )
+
+    def bend_share(self, step: np.ndarray) -> float:
+        """The share of the third-order terms that is followed: less than 1 after a long step."""
+        if self.third is None:
+            return 0.0
+        bend = np.abs(np.linalg.eigvals(self.solve(self.third.hessian @ step))).max()
+        return 1.0 if bend <= LARGEST_BEND else float(LARGEST_BEND / bend)
 
     def with_same_hessian(self, **changes: Any) -> "LocalModel":
         """A changed record with the same H; a spectrum that was computed is kept."""
@@ -116,8 +212,11 @@ class LocalModel:
     def max_residual_shift(self, step: np.ndarray, dispersed: bool) -> float:
         """Bound on the change of any row's residual over a step, in units of the noise.
 
-        M and H are those of `point` only while no residual changes much.
+        M and H are those of `point` only while no residual changes much, or if they move with it:
+        then it is 0.
         """
+        if self.third is not None and self.bend_share(step) == 1:
+            return 0.0
         noise = np.sqrt(max(self.at(self.point + step).squares, 0.0) / self.count)
         noise = noise if dispersed else 1.0
         shift = float(np.linalg.norm(self.max_weighted_x * step))
@@ -198,47 +297,3 @@ def is_empty(moment: np.ndarray) -> np.ndarray:
 def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
     """The sum, or None if either is missing."""
     return None if a is None or b is None else a + b
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """The quadratic penalty phi' P phi / 2 of every row; P is None without one."""
-
-    matrix: np.ndarray | None = None
-
-    def value(self, phi: np.ndarray) -> float:
-        """The penalty of one row at phi."""
-        return 0.0 if self.matrix is None else float(phi @ self.matrix @ phi) / 2
-
-    def slope(self, phi: np.ndarray) -> np.ndarray | float:
-        """Its gradient, for one phi or for columns of them."""
-        return 0.0 if self.matrix is None else self.matrix @ phi
-
-    def add(self, s: RowSums, phi: np.ndarray, count: float) -> RowSums:
-        """Sums over rows of total weight `count`, with the penalty added."""
-        if self.matrix is None:
-            return s
-        a = self.matrix @ phi
-        H = None if s.hessian is None else s.hessian + count * self.matrix
-        cross = np.outer(s.gradient, a)
-        M = None if s.meat is None else s.meat + cross + cross.T + count * np.outer(a, a)
-        extra = count * self.value(phi)
-        return s._replace(
-            gradient=s.gradient + count * a,
-            hessian=H,
-            meat=M,
-            loss=s.loss + extra,
-            squares=s.squares + 2 * extra,
-        )
-
-
-def ridge_of(penalty: Penalty | None, coordinates: Coordinates) -> Ridge:
-    """lam |theta|^2 / 2 in phi; the coefficient of a constant column is not penalised."""
-    if penalty is None:
-        return Ridge()
-    assert isinstance(penalty, ElasticNet) and penalty.smooth
-    penalty.check(len(coordinates.matrix))
-    each = np.ones(len(coordinates.matrix)) if penalty.weights is None else penalty.weights.copy()
-    if coordinates.constant is not None:
-        each[coordinates.constant] = 0.0
-    return Ridge(penalty.lam * coordinates.matrix.T @ (each[:, None] * coordinates.matrix))

@@ -23,7 +23,7 @@ import numpy as np
 
 from masgrad.data.arrays import blocks as in_blocks
 from masgrad.data.arrays import count_rows, pick
-from masgrad.data.regression import total_weight
+from masgrad.data.regression import offset_of, total_weight
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
@@ -90,12 +90,13 @@ def warm_up(
     """
     weight = pseudo_weights(objective, rows) if weight is None else weight
     scored = objective.scoring()
+    centre = _without_signal(objective, rows, phi)
 
     def risk(at: np.ndarray) -> float:
-        return scored.losses(at, rows).sum() + weight @ np.square(at) / 2
+        return scored.losses(at, rows).sum() + weight @ np.square(at - centre) / 2
 
     def propose(at: np.ndarray, count: int) -> Proposal:
-        local = _regularised(scored.local_model(at, rows), weight)
+        local = _regularised(scored.local_model(at, rows), weight, centre)
         if count and decrement(local) < SMALL_DECREMENT:
             return Proposal(at, last=True)
         near = count >= masgrad_steps or decrement(local) < len(at)
@@ -104,8 +105,8 @@ def warm_up(
     return objective.local_model(descend(risk, propose, phi, most)[0], rows)
 
 
-def _regularised(local: LocalModel, weight: np.ndarray) -> LocalModel:
-    """The local model with a weak pseudo-observation of 0 for each parameter.
+def _regularised(local: LocalModel, weight: np.ndarray, centre: np.ndarray) -> LocalModel:
+    """The local model with a weak pseudo-observation of its centre for each parameter.
 
     It keeps a sample that happens to be separated from running to a plateau, from where no step
     leads back, and moves others by a few hundredths of their standard error.
@@ -113,10 +114,18 @@ def _regularised(local: LocalModel, weight: np.ndarray) -> LocalModel:
     more = np.diag(weight)
     return replace(
         local,
-        gradient=local.gradient + weight * local.point,
+        gradient=local.gradient + weight * (local.point - centre),
         hessian=local.hessian + more,
         meat=local.meat + more,
     )
+
+
+def _without_signal(objective: Objective, rows: Rows, phi: np.ndarray) -> np.ndarray:
+    """The parameters that make linear predictors about 0: the intercept cancels the offset."""
+    centre, offset, k = np.zeros_like(phi), offset_of(rows), objective.coordinates.constant
+    if objective.linear and offset is not None and k is not None:
+        centre[k] = -float(np.median(offset))
+    return centre
 
 
 def pseudo_weights(objective: Objective, rows: Rows) -> np.ndarray:

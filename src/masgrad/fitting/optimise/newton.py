@@ -253,6 +253,7 @@ class Newton:
             local = update_moments(objective, total, prediction.parts, there, self.sample.rows)
         else:
             local = total.at(there)
+        local = prediction.at_end(local)
         remainder = prediction.bound if step.share == 1 else total.wald_norm(step.full_step)
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder
         prior = None if prediction.trusted else objective.prior  # else its M and H were moved

@@ -121,11 +121,15 @@ class OnePass:
         return replace(self._end(segments, phi, start), stages=tuple(stages), single_read=True)
 
     def _prior(self, pilot: Segment) -> list[Segment]:
-        """Earlier rows; the pilot rows say what their local model misses, if they are alike."""
+        """Earlier rows; without terms of third order of their own the pilot rows tell these.
+
+        They do if they are like the earlier ones.
+        """
         prior = self.objective.prior
         if prior is None:
             return []
-        if not is_homogeneous(pilot.local, prior, self.sample.design_effect):
+        alike = is_homogeneous(pilot.local, prior, self.sample.design_effect)
+        if prior.third is not None or not alike:
             return [Segment(prior)]
         rows = self.sample.rows
         here = self.objective.local_model(prior.point, rows)
@@ -212,7 +216,7 @@ class OnePass:
     def _missed_by_prior(self, segments: list[Segment], total: LocalModel) -> float:
         """Length of what the local model of unlike earlier rows misses, by the pilot rows."""
         prior = self.objective.prior
-        if prior is None or segments[0].strata:
+        if prior is None or prior.third is not None or segments[0].strata:
             return 0.0
         rows, step = self.sample.rows, total.point - prior.point
         missed = self.objective.missed_gradient(prior.point, step, rows)

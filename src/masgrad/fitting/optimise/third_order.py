@@ -11,6 +11,9 @@ end, and the difference is added in proportion (a control variate).
 
 Pilot rows represent the others if they have information where the others have, and new rows
 represent old ones if their gradients agree as well.
+
+The rows of a prior are gone. It brings terms of third order of its own (`ThirdOrder`); if it has
+too many columns for that, new rows show what it misses, as long as they represent its rows.
 """
 
 from collections.abc import Sequence
@@ -40,6 +43,10 @@ CONFIDENCE = 0.99
 MOMENT_ROWS = 1 << 14
 """Pilot rows on which the change of M and H is measured."""
 
+MOVING_ROWS = 200
+"""New rows, for each parameter, that may move M and H of old ones: residuals of new rows fall along
+a step that these rows caused, and a share 2 p / n of M would be lost."""
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -59,6 +66,11 @@ class Prediction:
     remainder: float
     bound: float
     parts: list[LocalModel]
+
+    def at_end(self, local: LocalModel) -> LocalModel:
+        """The model at the end of the extra step, with the gradient that is predicted there."""
+        turned = local.hessian @ self.extra_step
+        return local.with_same_hessian(gradient=local.gradient - turned)
 
 
 def predict_remainder(
@@ -83,11 +95,15 @@ def predict_remainder(
     bound = error_bound(objective, total, [deviations]) + later
     if objective.prior is None:
         return Prediction(True, extra, error, bound, read)
+    if objective.prior.third is not None:
+        more = -total.solve(_missed_by_cubic(objective.prior, total.point, phi))
+        return Prediction(True, extra + more, error, bound, parts)
     old, old_deviations = third_order_step(objective, total, [objective.prior], phi, sample.rows)
+    bound = error_bound(objective, total, [deviations, old_deviations]) + later
+    bound += total.wald_norm(old)  # H of the prior is off as well
     if is_homogeneous(parts[0], objective.prior, sample.design_effect):
-        bound = error_bound(objective, total, [deviations, old_deviations]) + later
         return Prediction(True, extra + old, error, bound, parts)
-    return Prediction(True, extra, error, bound + total.wald_norm(old), read)
+    return Prediction(True, extra, error, bound, read)
 
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
@@ -105,10 +121,16 @@ def _next_in_series(
 
 def _missed_by_prior(objective: Objective, total: LocalModel, phi: np.ndarray, rows: Rows) -> float:
     """Length of what the prior misses at phi, as far as unrepresentative rows can tell it."""
-    if objective.prior is None:
+    if objective.prior is None or objective.prior.third is not None:
         return 0.0
-    extra, _ = third_order_step(objective, total, [objective.prior], phi, rows)
-    return total.wald_norm(extra)
+    extra, deviations = third_order_step(objective, total, [objective.prior], phi, rows)
+    return total.wald_norm(extra) + error_bound(objective, total, [deviations])
+
+
+def _missed_by_cubic(prior: LocalModel, begin: np.ndarray, phi: np.ndarray) -> np.ndarray:
+    """The gradient of a prior at phi that its quadratic model at `begin` misses."""
+    here = prior.at(begin)
+    return prior.at(phi).gradient - here.gradient - here.hessian @ (phi - begin)
 
 
 def third_order_step(
@@ -191,6 +213,11 @@ def update_moments(
     H, M, squares, loss = total.hessian.copy(), total.meat.copy(), total.squares, at.loss
     expected = None if total.information is None else total.information.copy()
     for part in parts:
+        if part is objective.prior and (part.third is not None or n < MOVING_ROWS * len(phi)):
+            end, begin = part.at(phi), part.at(total.point)
+            H, M = H + end.hessian - begin.hessian, M + end.meat - begin.meat
+            squares += end.squares - begin.squares
+            continue
         here, share = objective.local_model(part.point, few), part.count / n
         H += (there.hessian - here.hessian) * share
         M += (there.meat - here.meat) * share

@@ -14,8 +14,8 @@ from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import find_estimate, objective_of, sample_for
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.identification.rank import listed, null_space
-from masgrad.fitting.objective.local_model import ridge_of
-from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.objective import Objective, Ridge
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.start import coordinates_of
@@ -25,6 +25,8 @@ from masgrad.fitting.sources import Sample, take_sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
+from masgrad.penalties.penalty import Penalty
+from masgrad.penalties.separable import ElasticNet
 
 STOPPED = "the fit was stopped before the estimate without the penalty"
 TARGET = "The target is the minimiser of mean loss + lam |theta|^2 / 2 over the population"
@@ -105,3 +107,15 @@ class SmoothPenalty(PenalisedMethod):
             notes=(*record.notes, f"{TARGET}: {why}."),
             diagnostics=found,
         )
+
+
+def ridge_of(penalty: Penalty | None, coordinates: Coordinates) -> Ridge:
+    """lam |theta|^2 / 2 in phi; the coefficient of a constant column is not penalised."""
+    if penalty is None:
+        return Ridge()
+    assert isinstance(penalty, ElasticNet) and penalty.smooth
+    penalty.check(len(coordinates.matrix))
+    each = np.ones(len(coordinates.matrix)) if penalty.weights is None else penalty.weights.copy()
+    if coordinates.constant is not None:
+        each[coordinates.constant] = 0.0
+    return Ridge(penalty.lam * coordinates.matrix.T @ (each[:, None] * coordinates.matrix))

@@ -17,7 +17,12 @@ from scipy import stats
 from masgrad.checks import as_number
 from masgrad.errors import InputError
 from masgrad.fitting.results.constraints import Combinations, combinations
-from masgrad.fitting.results.estimates import Coefficients, Estimates, joint_quantile
+from masgrad.fitting.results.estimates import (
+    Coefficients,
+    Estimates,
+    covariance_of,
+    joint_quantile,
+)
 
 
 class WaldTest(NamedTuple):
@@ -91,8 +96,8 @@ def contrast(of: Coefficients, R: Any, q: Any = None) -> Contrast:
     """Estimates of R theta, and how far each is from q."""
     rows = combinations(R, of.labels, q)
     estimate = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
-    A, C = of.combine(rows.R)
-    return Contrast(estimate, A @ C @ A.T, rows.q, rows.labels, of.depends(rows.R), of.df)
+    cov = covariance_of(*of.combine(rows.R))
+    return Contrast(estimate, cov, rows.q, rows.labels, of.depends(rows.R), of.df)
 
 
 def wald_test(of: Coefficients, R: Any, q: Any = None) -> WaldTest:
@@ -125,6 +130,11 @@ def _joint(of: Coefficients, rows: Combinations) -> tuple[Contrast, np.ndarray |
         raise InputError(
             f"{rows.labels[int(np.argmax(found.not_identified))]!r}: R depends on a direction of "
             "theta that is not identified"
+        )
+    if np.isnan(found.se).any():
+        raise InputError(
+            f"{rows.labels[int(np.argmax(np.isnan(found.se)))]!r} has no standard error: a single "
+            "row determines it, of leverage 1; fit with cov_type='HC1'"
         )
     root, scale = of.root(rows.R), found.se
     if not scale.all() or _rank(found.cov, root, scale) < len(rows.R):

@@ -169,6 +169,16 @@ def reference(df: int | None) -> Any:
     return stats.norm if df is None else stats.t(df)
 
 
+def covariance_of(R: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """R cov R'; NaN in cov, of single coefficients, matters to the rows of R that use them."""
+    unknown = np.isnan(np.diag(cov))
+    if not unknown.any():
+        return R @ cov @ R.T
+    C = R[:, ~unknown] @ cov[np.ix_(~unknown, ~unknown)] @ R[:, ~unknown].T
+    uses = (R[:, unknown] != 0).any(1)
+    return np.where(uses[:, None] | uses, np.nan, C)
+
+
 def half_widths(
     se: np.ndarray, cov: np.ndarray, df: int | None, alpha: float, method: str
 ) -> np.ndarray:

@@ -170,7 +170,10 @@ def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:
     """Standard errors of the predictors, (n,)."""
     found = coefficients(result)
     A, C = found.combine(J)
-    variance = np.einsum("ij,ij->i", A @ C, A)
+    unknown = np.isnan(np.diag(C))
+    K, known = A[:, ~unknown], C[np.ix_(~unknown, ~unknown)]
+    variance = np.einsum("ij,ij->i", K @ known, K)
+    variance = np.where((A[:, unknown] != 0).any(1), np.nan, variance)
     return np.where(found.depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 

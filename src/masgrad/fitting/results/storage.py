@@ -21,7 +21,7 @@ from masgrad.data.formula.terms import Terms
 from masgrad.errors import InputError
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder
 from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.results.estimates import coefficients
@@ -159,7 +159,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
         path=None if body.get("path") is None else _path(_values(body["path"])),
         coordinates=Coordinates(**_values(body["coordinates"])),
-        local_model=LocalModel(**_values(body["local_model"])),
+        local_model=_local_model(body["local_model"]),
         null_directions=_unpack(body["null_directions"]),
         not_identified=np.array(body["not_identified"], bool),
         status=Status[body["status"]],
@@ -176,16 +176,24 @@ def _fit_info(values: dict[str, Any]) -> FitInfo:
     return FitInfo(**{**values, "path": path})
 
 
+def _local_model(fields: dict[str, Any]) -> LocalModel:
+    third = fields.get("third")
+    known = {k: v for k, v in fields.items() if k != "third"}
+    return LocalModel(**_values(known), third=third and ThirdOrder(**_values(third)))
+
+
 def _path(values: dict[str, Any]) -> PenaltyPath:
     return PenaltyPath(**{**values, "names": tuple(values["names"])})
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    return {
-        k: _pack(v) if isinstance(v, np.ndarray) else v
-        for k, v in vars(record).items()
-        if k != "spectrum"
-    }
+    return {k: _field(v) for k, v in vars(record).items() if k != "spectrum"}
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, ThirdOrder):
+        return _fields(value)
+    return _pack(value) if isinstance(value, np.ndarray) else value
 
 
 def _values(fields: dict[str, Any]) -> dict[str, Any]:

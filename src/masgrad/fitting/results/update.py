@@ -2,8 +2,12 @@
 
     minimise   Q_old(phi) + sum over new rows of their loss
 
-Q_old was taken at the old estimate; what it misses at the new one is of third order, and is
-measured on the new rows as for any other part.
+Q_old is the cubic model of the old rows (`ThirdOrder`), each batch of them expanded at the estimate
+after it. What it misses at the new estimate is of fourth order, or sampling error of third-order
+terms that were summed over a part of the rows. Its size is known from sums over the old rows.
+
+Beyond `MOST_COLUMNS` parameters Q_old is quadratic; what it misses is measured on the new rows, as
+for any other part, and counted as remainder as a whole.
 """
 
 from dataclasses import replace
@@ -14,14 +18,15 @@ import numpy as np
 from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.data.table_source import table_source
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import KEYWORDS, Options, options_of
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
+from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -31,6 +36,12 @@ UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula
 
 LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
 """Ends of the old fit that new rows do not mend."""
+
+LARGEST_UPDATE_REMAINDER = 0.1
+"""Remainder of an update, in standard errors, above which its status and a warning say so."""
+
+CUBIC_SAFETY = 1.1
+"""Factor from the expected size of what cubic models miss to a bound on it, for one coefficient."""
 
 NOT_PENALISED = (
     "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
@@ -59,17 +70,62 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     check_offset(old, options.offset, options.exposure)
     task = Task(model, _in_old_order(old, source), old.terms, options)
     new = fit_source(task, old.coordinates, old.local_model)
-    remainder = old.fit_info.remainder * np.sqrt(old.nobs / new.nobs)
-    info = replace(new.fit_info, remainder=new.fit_info.remainder + remainder)
+    info = replace(new.fit_info, remainder=_remainder(old, new))
     lasting = old.status if old.status in LASTING else None
     status = first_of(new.status, lasting, *_distance(info.remainder, options))
+    if info.remainder > LARGEST_UPDATE_REMAINDER >= new.fit_info.remainder:
+        say(
+            AccuracyWarning,
+            f"the estimate may be {info.remainder:.2g} standard errors from the optimum of old and "
+            "new rows together; fit them together",
+        )
     return replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
+
+
+def _remainder(old: Fitted, new: Fitted) -> float:
+    """Bound on the distance to the optimum of old and new rows, in standard errors.
+
+    It has what reads left, of old rows and of new ones; what the cubic models of all batches miss
+    at the new estimate; and what of the last cubic was not followed, after a long step.
+    """
+    before, after = old.local_model, new.local_model
+    left = max(old.fit_info.remainder - missed_by_cubic(before), 0.0)
+    growth = np.trace(np.linalg.lstsq(after.meat, before.meat, rcond=None)[0]) / len(after.point)
+    left *= np.sqrt(np.clip(growth, 0.0, 1.0))
+    step = after.point - before.point
+    not_followed = 0.0
+    if before.third is not None:
+        bend = (1 - before.bend_share(step)) * (before.third.hessian @ step)
+        not_followed = largest_shift(new, after.solve(bend @ step / 2))
+    return new.fit_info.remainder + left + missed_by_cubic(after) + not_followed
+
+
+def missed_by_cubic(local: LocalModel) -> float:
+    """Bound on the shift of the estimate by what cubic models of the rows miss, in standard errors.
+
+    Their gradient's error has a size, and its direction is taken for random: the largest of p
+    normal numbers is about sqrt(2 log p).
+    """
+    third, p = local.third, len(local.point)
+    if third is None:
+        return 0.0
+    noise = np.trace(np.linalg.lstsq(local.meat, local.hessian / local.count, rcond=None)[0])
+    worst = CUBIC_SAFETY * (1 + np.sqrt(2 * np.log(p)))
+    return float(worst * third.gradient_error() * np.sqrt(max(noise, 0.0)) / p)
+
+
+def largest_shift(fitted: Fitted, step: np.ndarray) -> float:
+    """A shift of phi in standard errors: of the worst coefficient, or over contrasts."""
+    local, coordinates = fitted.local_model, fitted.coordinates
+    se = np.sqrt(np.diag(coordinates.cov(local.sandwich())))
+    each = np.abs(coordinates.theta(step)) / np.where(se > 0, se, np.inf)
+    return max(float(each.max()), local.rms_wald_norm(step))
 
 
 def _distance(remainder: float, options: Options) -> tuple[Status | None, ...]:
     """What the remainder of old and new rows together says."""
     return (
-        Status.READS_USED_UP if remainder > LARGEST_REMAINDER else None,
+        Status.READS_USED_UP if remainder > LARGEST_UPDATE_REMAINDER else None,
         Status.APPROXIMATE if remainder > 10 * options.tolerance else None,
     )
 

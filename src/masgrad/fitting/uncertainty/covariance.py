@@ -2,15 +2,19 @@
 
     robust (HC0)   H^-1 M H^-1            M = sum of g g', uncentred; H observed
     HC1            times N / (N - p)
-    HC3            residuals divided by 1 - leverage: an extra read
+    HC3            residuals divided by 1 - leverage: two extra reads
     nonrobust      expected H^-1, times Pearson's X^2 / (N - p) where the family has a dispersion
 
-All are sums over rows, so that no factor 1/N remains. Null directions are held fixed. If responses
+All are sums over rows, so that no factor 1/N remains. Null directions are held fixed. Leverages are
+those of the expected H at the estimate: at most 1, which observed curvatures do not ensure. A row
+of leverage 1 alone determines some direction. Its residual is 0, so that HC3 has 0/0 there: it is
+left out, and the covariance of coefficients that depend on it is NaN. If responses
 are a function of the columns, residuals are rounding errors, and so would be standard errors:
 squared residuals over the variance function, averaged with the weights of H, are tr M / tr H, which
 has no unit except for the Gaussian family, where it has that of y^2.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +22,7 @@ import numpy as np
 from masgrad.data.regression import weight_of
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.identification.checks import check_kinks
-from masgrad.fitting.identification.rank import NullSpace, null_space
+from masgrad.fitting.identification.rank import NullSpace, listed, null_space
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -32,6 +36,14 @@ from masgrad.types import Rows
 
 ROUNDING_RESIDUAL = 1e-28
 """Squared residuals of a few dozen units in the last place."""
+
+FULL_LEVERAGE = 1e-8
+"""Distance of a leverage from 1 that is 0 to rounding."""
+
+NO_INFORMATION = (
+    "at the estimate every mean is at a limit of its range to rounding, such as 0 or 1, so that no "
+    "row has information about theta; is an offset too large, or an intercept missing?"
+)
 
 SUSPECT_RESIDUAL = 1e-12
 """M may be from a point before the last step: up to this, pilot rows decide."""
@@ -52,6 +64,7 @@ class Uncertainty:
         spread: of chains, if they were run.
         notes: on covariances that could not be had.
         extra_reads: reads besides those of the estimate.
+        undefined: mask of the coefficients whose HC3 covariance is 0/0, or None.
     """
 
     local_model: LocalModel
@@ -64,6 +77,7 @@ class Uncertainty:
     spread: ChainSpread | None = None
     notes: tuple[str, ...] = ()
     extra_reads: int = 0
+    undefined: np.ndarray | None = None
 
 
 def uncertainty(
@@ -85,21 +99,42 @@ def _sandwich(
     if not objective.linear:
         check_kinks(objective, local, sample)
     null = null_space(objective, reader, sample, local, done.recession)
+    if not null.size and objective.separable and not local.hessian.any():
+        raise InputError(NO_INFORMATION)
     noise = objective.gradient_noise(local, sample.design_effect)
-    leveraged, notes = local, ()
+    leveraged, notes, undefined = local, (), None
     if cov_type == "HC3":
         cov_type, notes = "HC0", ("HC3 was stopped: HC0 instead.",)
         with reader.interruptible():
             if not reader.monitor.interrupted:
-                meat = leveraged_meat(objective, reader, sample, local, null.directions)
-                leveraged, cov_type, notes = replace(local, meat=meat), "HC3", ()
+                meat, undefined = leveraged_meat(objective, reader, sample, local, null.directions)
+                leveraged, cov_type = replace(local, meat=meat), "HC3"
+                notes = _on_undefined(undefined, reader.source.names)
     C = covariance(leveraged, cov_type, objective.dispersed, null.directions)
     perfect = not null.size and is_perfect(objective, sample, local)
     if perfect:
         C, local = np.zeros_like(C), replace(local, squares=0.0)
-    reads, drift = reads + (cov_type == "HC3"), reader.monitor.drift(noise)
+    reads, drift = reads + 2 * (cov_type == "HC3"), reader.monitor.drift(noise)
     return Uncertainty(
-        local, null, C, cov_type, perfect, noise, drift, notes=notes, extra_reads=reads
+        local,
+        null,
+        C,
+        cov_type,
+        perfect,
+        noise,
+        drift,
+        notes=notes,
+        extra_reads=reads,
+        undefined=undefined,
+    )
+
+
+def _on_undefined(undefined: np.ndarray, names: tuple[str, ...]) -> tuple[str, ...]:
+    if not undefined.any():
+        return ()
+    return (
+        f"HC3 has no standard error (nan) for {listed(undefined, names)}: a single row determines "
+        "it, with a residual of 0 and a leverage of 1; use cov_type='HC1'.",
     )
 
 
@@ -200,28 +235,61 @@ def leveraged_meat(
     sample: Sample,
     local: LocalModel,
     null_basis: np.ndarray,
-) -> np.ndarray:
-    """Sum of g g' / (1 - h)^2 with h the leverage of a row: the meat of HC3."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of g g' / (1 - h)^2 with h the leverage of a row, the meat of HC3; and a mask.
+
+    The mask has the coefficients of theta that depend on a row of leverage 1, which is left out.
+    """
     part, B = restrict(local, null_basis)
-    half = B @ np.linalg.cholesky(part.inverse())
-    total, parts = np.zeros_like(local.meat), reader.every_row(sample)
+    total, undefined = np.zeros_like(local.meat), np.zeros(len(local.point), bool)
+    if not B.shape[1]:
+        return total, undefined
+    expected = _expected_hessian(objective, reader, sample, local.point)
+    half = B @ np.linalg.cholesky(replace(part, hessian=B.T @ expected @ B).inverse())
+    influence = objective.coordinates.matrix @ half @ half.T
+    for rows in _every_row(reader, sample):
+        Z, alone = _leveraged_block(objective, local.point, half, rows)
+        total += Z.T @ Z
+        moved = np.abs(influence @ alone.T)
+        scale = np.sqrt(np.square(objective.coordinates.matrix @ half).sum(1))[:, None]
+        length = np.sqrt(np.square(alone @ half).sum(1))
+        undefined |= (moved > FULL_LEVERAGE * scale * length).any(1)
+    return total, undefined
+
+
+def _every_row(reader: Reader, sample: Sample) -> Iterator[Rows]:
+    """All rows again; their number is shown."""
+    parts = reader.every_row(sample)
     assert parts is not None
     for rows in parts:
-        total += _leveraged_block(objective, local.point, half, rows)
+        yield rows
         reader.tick(len(rows[1]))
+
+
+def _expected_hessian(
+    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray
+) -> np.ndarray:
+    """The expected H of all rows at phi."""
+    assert objective.family is not None
+    total = np.zeros((len(phi), len(phi)))
+    for rows in _every_row(reader, sample):
+        U, a = objective.features(rows), weight_of(rows)
+        w = objective.family.information(add_offset(U @ phi, rows))
+        total += U.T @ ((w if a is None else a * w)[:, None] * U)
     return total
 
 
 def _leveraged_block(
     objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradients over 1 - h, row by row; and the rows in phi whose h is 1."""
     assert objective.family is not None
     U, a = objective.features(rows), weight_of(rows)
-    r, w = objective.family.slope_and_curvature(add_offset(U @ phi, rows), rows[1])
-    leverage = w * np.square(U @ half).sum(1)
-    r = r if a is None else r * np.sqrt(a)
-    Z = U * (r / np.maximum(1.0 - leverage, 1e-12))[:, None]
-    return Z.T @ Z
+    t = add_offset(U @ phi, rows)
+    r = objective.family.slope(t, rows[1])
+    left = 1.0 - objective.family.information(t) * np.square(U @ half).sum(1)
+    r, alone = r if a is None else r * np.sqrt(a), left <= FULL_LEVERAGE
+    return U * np.where(alone, 0.0, r / np.where(alone, 1.0, left))[:, None], U[alone]
 
 
 def is_perfect(objective: Objective, sample: Sample, local: LocalModel) -> bool:
