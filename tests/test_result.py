@@ -360,8 +360,8 @@ def test_updates_of_a_rare_level_say_what_they_miss():
     frame = pd.DataFrame({"a": rng.normal(size=40_000)})
     frame["g"] = np.where(rng.random(40_000) < 0.001, "s", "p")
     frame["y"] = rng.poisson(np.exp(-1.5 + 0.2 * frame["a"]))
-    with pytest.warns(AccuracyWarning, match="since it was read"):
+    with pytest.warns(AccuracyWarning) as seen:
         r = mg.glm("y ~ a + g", frame[:10_000], "poisson").update(frame[10_000:])
+    assert any("fit them together" in str(warning.message) for warning in seen)
     whole = mg.glm("y ~ a + g", frame, "poisson")
-    away = np.sqrt(np.mean(((r.params - whole.params) / whole.bse) ** 2))
-    assert away < 2 * r.fit_info.remainder + 0.01
+    assert np.abs((r.params - whole.params) / whole.bse).max() <= r.fit_info.remainder

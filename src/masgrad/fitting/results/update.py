@@ -40,7 +40,7 @@ LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
 LARGEST_UPDATE_REMAINDER = 0.1
 """Remainder of an update, in standard errors, above which its status and a warning say so."""
 
-CUBIC_SAFETY = 1.1
+CUBIC_SAFETY = 1.0
 """Factor from the expected size of what cubic models miss to a bound on it, for one coefficient."""
 
 NOT_PENALISED = (
