@@ -28,6 +28,7 @@ from masgrad.fitting.optimise.line_search import (
 from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
     Prediction,
+    distance,
     predict_remainder,
     update_moments,
 )
@@ -254,7 +255,8 @@ class Newton:
         else:
             local = total.at(there)
         local = prediction.at_end(local)
-        remainder = prediction.bound if step.share == 1 else total.wald_norm(step.full_step)
+        damped = distance(objective, total, step.full_step)
+        remainder = prediction.bound if step.share == 1 else damped
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder
         prior = None if prediction.trusted else objective.prior  # else its M and H were moved
         shift = 0.0
@@ -266,7 +268,7 @@ class Newton:
         """The estimate at the start of a step along which the loss did not fall."""
         total = merged(step.parts)
         size = total.wald_norm(step.full_step)
-        return Estimate(total, 0, size, size)
+        return Estimate(total, 0, size, distance(self.objective, total, step.full_step))
 
     def _without_information(self, total: LocalModel) -> np.ndarray | None:
         flat = recession_directions(self.objective, self.reader, self.sample, total)

@@ -35,6 +35,7 @@ from masgrad.fitting.optimise.kept_rows import (
 )
 from masgrad.fitting.optimise.newton import merged
 from masgrad.fitting.optimise.third_order import (
+    distance,
     error_bound,
     is_homogeneous,
     score_statistic,
@@ -220,7 +221,7 @@ class OnePass:
             return 0.0
         rows, step = self.sample.rows, total.point - prior.point
         missed = self.objective.missed_gradient(prior.point, step, rows)
-        return total.rms_wald_norm(total.solve(missed)) * prior.count / count_rows(rows)
+        return distance(self.objective, total, total.solve(missed)) * prior.count / count_rows(rows)
 
 
 # Pieces of what remains after the pilot rows.

@@ -86,7 +86,8 @@ def predict_remainder(
     if unlike or sample.has_rare_columns or not _covered(objective, total, sample.rows):
         size = total.rms_wald_norm(phi - total.point)
         missed = _missed_by_prior(objective, total, phi, sample.rows)
-        return Prediction(False, zero, size, total.wald_norm(phi - total.point) + missed, [])
+        bound = distance(objective, total, phi - total.point) + missed
+        return Prediction(False, zero, size, bound, [])
     extra, deviations = third_order_step(objective, total, read, phi, sample.rows)
     later = _next_in_series(total, read, phi, extra)
     error = max(2 * sampling_error(total, deviations), later)
@@ -100,7 +101,7 @@ def predict_remainder(
         return Prediction(True, extra + more, error, bound, parts)
     old, old_deviations = third_order_step(objective, total, [objective.prior], phi, sample.rows)
     bound = error_bound(objective, total, [deviations, old_deviations]) + later
-    bound += total.wald_norm(old)  # H of the prior is off as well
+    bound += distance(objective, total, old)  # H of the prior is off as well
     if is_homogeneous(parts[0], objective.prior, sample.design_effect):
         return Prediction(True, extra + old, error, bound, parts)
     return Prediction(True, extra, error, bound, read)
@@ -124,7 +125,7 @@ def _missed_by_prior(objective: Objective, total: LocalModel, phi: np.ndarray, r
     if objective.prior is None or objective.prior.third is not None:
         return 0.0
     extra, deviations = third_order_step(objective, total, [objective.prior], phi, rows)
-    return total.wald_norm(extra) + error_bound(objective, total, [deviations])
+    return distance(objective, total, extra) + error_bound(objective, total, [deviations])
 
 
 def _missed_by_cubic(prior: LocalModel, begin: np.ndarray, phi: np.ndarray) -> np.ndarray:
@@ -175,11 +176,22 @@ def error_bound(objective: Objective, total: LocalModel, deviations: Sequence[np
     p, dof = len(total.point), sum(max(len(D) - 1, 1) for D in deviations)
     D = np.concatenate([D / np.sqrt(max(len(D) - 1, 1)) for D in deviations])
     rms = np.sqrt(sum(total.rms_wald_norm(d) ** 2 for d in D))
-    J, C = objective.coordinates.matrix, total.sandwich()
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", J, C, J))
+    J, errors = objective.coordinates.matrix, _standard_errors(objective, total)
     shares = np.sqrt(np.square(D @ J.T).sum(0)) / np.where(errors > 0, errors, np.inf)
     each = stdtrit(dof, 1 - (1 - CONFIDENCE) / (2 * p)) * shares.max()
     return float(max(np.sqrt(fdtri(p, dof * p, CONFIDENCE)) * rms, each))
+
+
+def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float:
+    """Length of a step in standard errors: of the worst coefficient, or over contrasts if larger."""
+    errors = _standard_errors(objective, total)
+    each = np.abs(objective.coordinates.theta(step)) / np.where(errors > 0, errors, np.inf)
+    return max(float(each.max()), total.rms_wald_norm(step))
+
+
+def _standard_errors(objective: Objective, total: LocalModel) -> np.ndarray:
+    J = objective.coordinates.matrix
+    return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", J, total.sandwich(), J), 0.0))
 
 
 def _missed(
