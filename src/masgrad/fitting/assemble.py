@@ -41,7 +41,7 @@ def assemble(
     local, null, coordinates = found.local_model, found.null, objective.coordinates
     return Fitted(
         model=task.model,
-        theta=np.where(null.without_value, np.nan, coordinates.theta(local.point)),
+        theta=null.theta(local.point),
         cov=coordinates.cov(found.cov),
         nobs=local.rows,
         names=task.source.names,
@@ -58,6 +58,8 @@ def assemble(
         notes=(*done.notes, *found.notes, *_notes(task, objective, done, found)),
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
         has_offset=offset_of(sample.rows) is not None,
+        recession=coordinates.matrix @ null.limits,
+        separated=null.separated,
     )
 
 

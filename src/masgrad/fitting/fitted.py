@@ -54,7 +54,7 @@ class Fitted:
 
     Args:
         model: the loss; None if a loss of the user's own was not given to `load`.
-        theta: the estimate, (p,); NaN for an empty column.
+        theta: the estimate, (p,); NaN for an empty column, infinite if responses are separated.
         cov: its covariance, (p, p), with null directions held fixed.
         nobs: number of rows of positive weight.
         names: of the parameters, or ().
@@ -74,6 +74,9 @@ class Fitted:
         penalized: the estimate with the penalty, (p,), if there was one.
         path: of penalised estimates, if lam was chosen on one.
         has_offset: whether rows had offsets.
+        recession: directions of theta along which the likelihood rises for ever, (p, m); each
+            decides the rows that those before it leave on the border.
+        separated: mask of the parameters that only separated rows determine, (p,).
     """
 
     model: Model | None
@@ -97,3 +100,13 @@ class Fitted:
     penalized: np.ndarray | None = None
     path: "PenaltyPath | None" = None
     has_offset: bool = False
+    recession: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+
+    @property
+    def finite_theta(self) -> np.ndarray:
+        """The estimate with null directions held fixed at some value."""
+        theta = self.theta
+        if self.recession.size:
+            theta = self.coordinates.theta(self.local_model.point)
+        return np.where(np.isfinite(theta), theta, 0.0)

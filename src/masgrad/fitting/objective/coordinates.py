@@ -89,6 +89,14 @@ class Coordinates:
         cross = np.outer(d * H[k], r)
         return scaled + cross + cross.T + H[k, k] * np.outer(r, r)
 
+    def raw_design(self, X: np.ndarray) -> np.ndarray:
+        """X J from raw columns, if rows are not transformed: a diagonal and a row, as above."""
+        if len(self.matrix) <= DENSE_COLUMNS:
+            return X @ self.matrix
+        d, k = np.diag(self.matrix), self.constant
+        U = X * d
+        return U if k is None else U + X[:, [k]] * (self.matrix[k] - d * (np.arange(len(d)) == k))
+
     def design(self, X: np.ndarray) -> np.ndarray:
         """X J, without forming the large numbers that would cancel."""
         if self.constant is None:

@@ -33,6 +33,10 @@ NEGATIVE_EIGENVALUE = 1e-8
 """Size of a negative eigenvalue of the scaled H that is still rounding of 0."""
 
 
+SPECTRA = ("spectrum", "meat_spectrum")
+"""Properties of a local model that are computed once: of H and of M."""
+
+
 class NotConvex(InputError):
     """H has a negative eigenvalue where a Newton step was asked for."""
 
@@ -90,10 +94,9 @@ class LocalModel:
         )
 
     def with_same_hessian(self, **changes: Any) -> "LocalModel":
-        """A changed record with the same H; a spectrum that was computed is kept."""
-        new = replace(self, **changes)
-        if "spectrum" in vars(self):
-            vars(new)["spectrum"] = self.spectrum
+        """A changed record with the same H; spectra that were computed are kept."""
+        new, kept = replace(self, **changes), SPECTRA[: 1 if "meat" in changes else 2]
+        vars(new).update({k: v for k, v in vars(self).items() if k in kept})
         return new
 
     def merge(self, other: "LocalModel") -> "LocalModel":
@@ -125,15 +128,14 @@ class LocalModel:
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Scale of each column, and eigenvalues and eigenvectors of H scaled to a unit diagonal.
+        """Of H, as `scaled_spectrum`."""
+        return scaled_spectrum(self.hessian)
 
-        Empty columns stay 0: scaled to 1 they would be rounding errors.
-        """
-        diagonal, full = np.abs(np.diag(self.hessian)), ~is_empty(self.hessian)
-        size = np.sqrt(np.where(full, diagonal, 1.0))
-        scaled = np.where(np.outer(full, full), self.hessian / np.outer(size, size), 0.0)
-        values, vectors = np.linalg.eigh(scaled)
-        return size, values, vectors
+    @cached_property
+    def meat_spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scale of each column, and eigenvalues and eigenvectors of M scaled to a unit diagonal."""
+        size = np.sqrt(np.maximum(np.diag(self.meat), 1e-200))
+        return size, *np.linalg.eigh(self.meat / np.outer(size, size))
 
     @property
     def condition(self) -> float:
@@ -158,16 +160,17 @@ class LocalModel:
         if values[0] < -NEGATIVE_EIGENVALUE:
             raise NotConvex(f"H has the negative eigenvalue {values[0]:.2g}")
         keep = values > ZERO_EIGENVALUE
-        along = (Q[:, keep].T @ (b.T / size).T).T / values[keep]
-        return ((Q[:, keep] @ along.T).T / size).T
+        if not keep.all():
+            values, Q = values[keep], Q[:, keep]
+        along = (Q.T @ (b.T / size).T).T / values
+        return ((Q @ along.T).T / size).T
 
     def wald_norm(self, step: np.ndarray) -> float:
         """Length of a step in standard errors of the contrast in which it is longest."""
         turned = self.hessian @ step
         if not turned.any():
             return 0.0
-        size = np.sqrt(np.maximum(np.diag(self.meat), 1e-200))
-        values, Q = np.linalg.eigh(self.meat / np.outer(size, size))
+        size, values, Q = self.meat_spectrum
         along = Q.T @ (turned / size)
         floor = max(1e-12 * values[-1], 1e-100)
         with np.errstate(over="ignore"):
@@ -187,6 +190,25 @@ class LocalModel:
 
     def inverse(self) -> np.ndarray:
         return self.solve(np.eye(len(self.point)))
+
+
+def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scale of each column, and eigenvalues and eigenvectors of a matrix with its diagonal scaled.
+
+    Empty columns stay 0: scaled to 1 they would be rounding errors.
+    """
+    diagonal, full = np.abs(np.diag(moment)), ~is_empty(moment)
+    size = np.sqrt(np.where(full, diagonal, 1.0))
+    scaled = np.where(np.outer(full, full), moment / np.outer(size, size), 0.0)
+    values, vectors = np.linalg.eigh(scaled)
+    return size, values, vectors
+
+
+def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (p, k) of the null space of a Gram matrix, orthogonal to `fixed` (p, f)."""
+    scale = np.trace(gram) / len(gram) or 1.0
+    size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
+    return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
 
 
 def is_empty(moment: np.ndarray) -> np.ndarray:

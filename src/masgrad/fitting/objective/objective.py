@@ -17,7 +17,7 @@ from masgrad.data.regression import total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
 from masgrad.models.family import Family
-from masgrad.models.glm import GLM, information_sum, linear_sums
+from masgrad.models.glm import GLM, add_offset, information_sum, linear_sums
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
 
@@ -83,6 +83,11 @@ class Objective:
         return self.family is not None and self.family.separable
 
     @property
+    def may_be_separated(self) -> bool:
+        """Whether nothing but the rows can bound the loss, and they may not."""
+        return self.separable and self.prior is None and self.ridge.matrix is None
+
+    @property
     def bounded(self) -> bool:
         """Whether some values of the linear predictor have no mean."""
         return self.family is not None and bool(np.isfinite(self.family.domain).any())
@@ -113,16 +118,31 @@ class Objective:
 
     def features(self, rows: Rows) -> np.ndarray:
         """The design matrix in phi: x'theta is features'phi."""
-        X = rows[0]
-        return (
-            self.coordinates.design(X)
-            if self.coordinates.transforms_rows
-            else X @ self.coordinates.matrix
-        )
+        if self.coordinates.transforms_rows:
+            return self.coordinates.design(rows[0])
+        return self.coordinates.raw_design(rows[0])
 
     def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """Linear predictors without their offsets; no features are formed."""
         return self._transformed(rows)[0] @ self._argument(phi)
+
+    def sides(self, rows: Rows) -> np.ndarray:
+        """-1 and 1 for rows at the lower and upper boundary of the response, 0 for others."""
+        assert self.family is not None
+        return (rows[1] == self.family.highest) * 1.0 - (rows[1] == self.family.lowest)
+
+    def advances(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+        """How far a step carries each row to its boundary, in Newton steps of that row alone.
+
+        0 for interior rows, and for those whose gradient has vanished: the others decide.
+        """
+        assert self.family is not None
+        s, along = self.sides(rows), self.predictors(step, rows)
+        with np.errstate(all="ignore"):
+            t = add_offset(self.predictors(phi, rows), rows)
+            r, w = self.family.slope_and_curvature(t, rows[1])
+            found = s * along * w / np.abs(r)
+        return np.where((s == 0) | (r == 0), 0.0, found)
 
     def constants(self, rows: Rows) -> np.ndarray:
         """Terms of the deviance and of the likelihood that depend on y alone."""

@@ -12,7 +12,8 @@ from functools import reduce
 import numpy as np
 
 from masgrad.data.regression import total_weight
-from masgrad.fitting.identification.separation import recession_directions
+from masgrad.fitting.identification.rank import Separation
+from masgrad.fitting.identification.separation import find_separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
@@ -33,7 +34,7 @@ MAX_RESIDUAL_SHIFT = 0.2
 """Change of a row's residual, in units of its noise, that a last step may cause."""
 
 READS_BEFORE_DOUBT = 12
-"""Reads after which linear programming looks for separated responses."""
+"""Steps after which separated responses are looked for, even if they do not look alike."""
 
 SCORING_SHARE = 0.999
 """Share of a step of Fisher scoring that is taken; below 1, so that it is never the last."""
@@ -58,7 +59,7 @@ class Estimate:
         score_statistic: of the pilot rows at the estimate, in standard deviations.
         max_residual_shift: change of residuals from where M was summed to the estimate, in units of
             their noise.
-        recession: directions along which steps would never end, (p, k), or None.
+        separation: what is known about separated rows, if the path gave reason to ask.
         points: where the reads were made.
         stages: labels and points of the stages of the fit.
         average_discarded: whether MasGrad's average was worse than its start.
@@ -73,7 +74,7 @@ class Estimate:
     remainder: float
     score_statistic: float = 0.0
     max_residual_shift: float = 0.0
-    recession: np.ndarray | None = None
+    separation: Separation | None = None
     points: tuple[np.ndarray, ...] = ()
     stages: tuple[tuple[str, np.ndarray], ...] = ()
     average_discarded: bool = False
@@ -139,7 +140,7 @@ class Newton:
 
     def minimise(self, phi: np.ndarray, rule: StoppingRule) -> Estimate:
         """Read and step until the rule is met, or steps are seen never to end."""
-        search, points, steps, constants = None, [], [], None
+        search, points, steps, constants, known = None, [], [], None, None
         for reads in range(1, rule.most + 1):
             points.append(phi)
             found = self._parts_at(phi, constants)
@@ -156,11 +157,12 @@ class Newton:
             constants = found[0].constants
             step = self._step(found)
             steps.append(step.full_step)
-            end = replace(self._end(step, reads, diverges(steps)), points=tuple(points))
-            if last or end.recession is not None or step.vanishes or self._met(rule, step, end):
+            if known is None and (diverges(steps) or len(steps) == READS_BEFORE_DOUBT):
+                known = find_separation(self.objective, self.reader, self.sample, step.total)
+            end = replace(self._end(step, reads), points=tuple(points), separation=known)
+            separated = known is not None and known.found
+            if last or separated or step.vanishes or self._met(rule, step, end):
                 return end
-            if reads == READS_BEFORE_DOUBT and (flat := self._separating(step.total)).size:
-                return replace(end, recession=flat)
             search = LineSearch.along(step.total, step.step)
             phi = search.end
         raise AssertionError("the last read returns")
@@ -209,13 +211,12 @@ class Newton:
         H = scored.local_model(total.point, rows).hessian
         return replace(total, hessian=H * (total.count / total_weight(rows)))
 
-    def _end(self, step: NewtonStep, reads: int, divergent: bool) -> Estimate:
+    def _end(self, step: NewtonStep, reads: int) -> Estimate:
         """The estimate, should this step be the last."""
         objective, total, prediction = self.objective, step.total, step.prediction
-        flat = self._without_information(total) if divergent else None
         there, size = total.point + step.step + prediction.extra_step, total.wald_norm(step.step)
         moved = size > NEGLIGIBLE_STEP or objective.prior is not None  # its M is of another point
-        if prediction.trusted and moved and flat is None:
+        if prediction.trusted and moved:
             local = update_moments(objective, total, prediction.parts, there, self.sample.rows)
         else:
             local = total.at(there)
@@ -226,16 +227,7 @@ class Newton:
         shift = 0.0
         if prior is not None:
             shift = prior.max_residual_shift(there - prior.point, objective.dispersed)
-        return Estimate(local, reads, size, remainder, max_residual_shift=shift, recession=flat)
-
-    def _without_information(self, total: LocalModel) -> np.ndarray | None:
-        flat = recession_directions(self.objective, self.reader, self.sample, total)
-        return flat if flat.size else None
-
-    def _separating(self, total: LocalModel) -> np.ndarray:
-        return recession_directions(
-            self.objective, self.reader, self.sample, total, by_programming=True
-        )
+        return Estimate(local, reads, size, remainder, max_residual_shift=shift)
 
     def _met(self, rule: StoppingRule, step: NewtonStep, end: Estimate) -> bool:
         shift = step.total.max_residual_shift(step.step, self.objective.dispersed)

@@ -14,7 +14,7 @@ from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.fit import find_estimate, sample_for
-from masgrad.fitting.identification.rank import NullSpace, null_space
+from masgrad.fitting.identification.rank import NullSpace, Separation, null_space
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, first_rows
@@ -24,10 +24,10 @@ FIRST_ASKED, FIRST_ASKED_PER_COLUMN = 4096, 20
 """Rows that are asked first."""
 
 
-def recession_without_penalty(
+def separation_without_penalty(
     task: Task, objective: Objective, reader: Reader, sample: Sample, theta: np.ndarray
-) -> np.ndarray | None:
-    """Directions of phi along which the loss alone falls for ever, (p, k), or None.
+) -> Separation | None:
+    """The separation of the rows without the penalty, or None.
 
     Args:
         task: what is fitted.
@@ -72,17 +72,17 @@ def _null_space(
     try:
         with reader.unobserved(task.source) as quiet:
             done = find_estimate(task, objective, quiet, sample, rng)
-            return null_space(objective, quiet, sample, done.local_model, done.recession)
+            return null_space(objective, quiet, sample, done.local_model, done.separation)
     except InputError:
         if refuse:
             raise
         return None
 
 
-def _bounded(null: NullSpace) -> np.ndarray | None:
-    """The directions that do not belong to empty columns."""
+def _bounded(null: NullSpace) -> Separation | None:
+    """The separation, unless it leaves nothing to estimate."""
     if null.not_identified.all():
         raise IdentificationError(
             "the responses are separated, and without the penalty there is no estimate"
         )
-    return null.recession if null.recession.size else None
+    return null.separation if null.recession.size else None

@@ -21,7 +21,7 @@ from masgrad.data.formula.terms import Terms
 from masgrad.errors import InputError
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import SPECTRA, LocalModel
 from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.results.estimates import coefficients
@@ -138,6 +138,8 @@ def _to_json(r: Fitted) -> dict[str, Any]:
         "cov": _pack(r.cov),
         "null_directions": _pack(r.null_directions),
         "not_identified": r.not_identified.tolist(),
+        "recession": _pack(r.recession),
+        "separated": r.separated.tolist(),
         "coordinates": _fields(r.coordinates),
         "local_model": _fields(r.local_model),
     }
@@ -160,6 +162,8 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         local_model=LocalModel(**_values(body["local_model"])),
         null_directions=_unpack(body["null_directions"]),
         not_identified=np.array(body["not_identified"], bool),
+        recession=_unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
+        separated=np.array(body.get("separated", []), bool),
         status=Status[body["status"]],
         terms=None if body["terms"] is None else Terms.from_json(body["terms"]),
         df=body["df"],
@@ -182,7 +186,7 @@ def _fields(record: Any) -> dict[str, Any]:
     return {
         k: _pack(v) if isinstance(v, np.ndarray) else v
         for k, v in vars(record).items()
-        if k != "spectrum"
+        if k not in SPECTRA
     }
 
 

@@ -84,7 +84,7 @@ def _sandwich(
             local, reads = deviance_pass(objective, reader, sample, local), 1
     if not objective.linear:
         check_kinks(objective, local, sample)
-    null = null_space(objective, reader, sample, local, done.recession)
+    null = null_space(objective, reader, sample, local, done.separation)
     noise = objective.gradient_noise(local, sample.design_effect)
     leveraged, notes = local, ()
     if cov_type == "HC3":
@@ -203,6 +203,8 @@ def leveraged_meat(
 ) -> np.ndarray:
     """Sum of g g' / (1 - h)^2 with h the leverage of a row: the meat of HC3."""
     part, B = restrict(local, null_basis)
+    if not B.shape[1]:  # complete separation: nothing has a leverage
+        return local.meat
     half = B @ np.linalg.cholesky(part.inverse())
     total, parts = np.zeros_like(local.meat), reader.every_row(sample)
     assert parts is not None
