@@ -57,7 +57,7 @@ def fit_source(
         objective = objective_of(task, coordinates, prior)
         sample = sample_for(objective, sample)
         done = find_estimate(task, objective, reader, sample, rng)
-        if done.separation is not None and done.separation.found:
+        if is_separated(done):
             return _assemble_separated(task, objective, reader, sample, done)
         return assemble(task, objective, reader, sample, done)
 
@@ -145,39 +145,45 @@ def _separation(objective: Objective, reader: Reader, sample: Sample, done: Esti
         return find_separation(objective, quiet, sample, local)
 
 
-def _assemble_separated(
+def is_separated(done: Estimate) -> bool:
+    """Whether some rows are known to be separated."""
+    return done.separation is not None and done.separation.found is True
+
+
+def without_separated(
     task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
-) -> Fitted:
-    """The record of a separated fit: estimates are those of the rows that are not separated.
+) -> tuple[Estimate, Reader, Sample]:
+    """The estimate of the rows that are not separated, with the separation of all rows.
 
     Of these rows some may be separated again, along a direction that the others have excluded.
     """
-    part, rest, first, reads = reader, sample, done, done.reads
-    options = replace(
-        task.options, passes="converge" if task.options.open_ended else task.options.passes
-    )
-    while not (separation := _certain(done)).is_complete:
+    separation, part, rest, reads = done.separation, reader, sample, done.reads
+    passes = "converge" if task.options.open_ended else task.options.passes
+    options = replace(task.options, passes=passes)
+    while separation is not None and is_separated(done) and not separation.is_complete:
         source = NotSeparated(task.source, objective, separation)
         rest, rng = _sample_of(task, source, sample, objective)
         with reader.anew(source) as border:
             border.see_sample(rest, linear=True)
             again = replace(task, source=source, options=options)
-            done = _optimum(again, objective, border, rest, rng)
-            part = border
+            done, part = _optimum(again, objective, border, rest, rng), border
         reads += 0 if sample.complete else done.reads
-        if done.separation is None or not done.separation.found:
-            break
-    separation = with_signs(objective, reader, sample, separation)
+        separation = done.separation if is_separated(done) else separation
+    return replace(done, reads=reads, separation=separation), part, rest
+
+
+def _assemble_separated(
+    task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
+) -> Fitted:
+    """The record of a separated fit: estimates are those of the rows that are not separated."""
+    rows = done.local_model.rows
+    done, part, rest = without_separated(task, objective, reader, sample, done)
+    assert done.separation is not None
+    separation = with_signs(objective, reader, sample, done.separation)
     if separation.is_complete:  # in the limit every row is fitted
         done = replace(done, local_model=replace(done.local_model, loss=0.0, squares=0.0))
-    done = replace(done, reads=reads, separation=separation)
-    record = assemble(task, objective, part, rest, done)
-    return replace(record, nobs=first.local_model.rows)
-
-
-def _certain(done: Estimate) -> Separation:
-    assert done.separation is not None and done.separation.found
-    return done.separation
+    record = assemble(task, objective, part, rest, replace(done, separation=separation))
+    return replace(record, nobs=rows)
 
 
 def _sample_of(

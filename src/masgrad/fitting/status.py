@@ -71,8 +71,8 @@ class Status(enum.Enum):
     SEPARATION_UNDECIDED = (
         "separation undecided",
         "the likelihood may rise for ever in some direction: neither an optimum nor such a "
-        "direction was found in a bounded search; use more rows, drop rare columns, join "
-        "categories, or use a penalty such as mg.L2",
+        "direction was found in a bounded search; let the rows be read twice (an iterator as "
+        "mg.Stream), drop rare columns, join categories, or use a penalty such as mg.L2",
     )
     NOT_IDENTIFIED = (
         "not identified",

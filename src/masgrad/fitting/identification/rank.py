@@ -26,7 +26,7 @@ from masgrad.fitting.objective.local_model import (
     LocalModel,
     is_empty,
 )
-from masgrad.fitting.objective.objective import Objective, Parts
+from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.models.glm import GLM
@@ -239,7 +239,10 @@ def sample_has_optimum(objective: Objective, sample: Sample, phi: np.ndarray) ->
 def _proves(objective: Objective, rows: Rows, phi: np.ndarray) -> bool:
     """Whether one of a few Newton steps over these rows is a proof."""
     for _ in range(STEPS_ASKED):
-        local = objective.local_model(phi, rows, Parts(meat=False))
+        try:
+            local = objective.local_model(phi, rows, Parts(meat=False))
+        except BadBlock:  # an exponential overflows there
+            return False
         if local.spectrum[1][0] <= FULL_RANK:
             return False
         if has_optimum(objective, local, [rows]):
