@@ -92,7 +92,7 @@ def test_the_verdict_is_that_of_a_linear_program(name):
             np.testing.assert_allclose(r.bse[known], rest.bse, rtol=1e-6)
             assert r.log_likelihood == pytest.approx(rest.log_likelihood)
             compared += 1
-    assert 5 <= seen <= 35 and compared
+    assert 3 <= seen <= 35 and compared
 
 
 # A level with one row beside a column that is almost constant within levels.
