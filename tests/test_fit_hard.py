@@ -83,8 +83,12 @@ def test_a_rare_dummy_that_separates(rng):
     rest = X[:, 2] == 0
     close_to = newton(X[rest, :2], y[rest], 20)
     np.testing.assert_allclose(r.params[:2], close_to[0], atol=1e-5)
-    with pytest.warns(AccuracyWarning):
-        mg.fit(mg.Logistic(), (X, y), passes=1)
+    with pytest.warns(SeparationWarning, match="along 2"):
+        once = mg.fit(mg.Logistic(), (X, y), passes=1)
+    assert (
+        once.params[2] == np.inf
+        and np.abs((once.params[:2] - r.params[:2]) / r.bse[:2]).max() < 0.1
+    )
 
 
 def test_rare_events(rng):

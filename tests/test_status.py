@@ -40,6 +40,16 @@ def separated():
     return r
 
 
+def undecided():
+    """Rows that are read once cannot be read again to verify a direction."""
+    X = logistic(60_000)[0]
+    blocks = pieces(X, (X[:, 1] > 0.1).astype(float), 5000)
+    with pytest.warns() as seen:
+        r = mg.fit(mg.Logistic(), blocks)
+    assert any(Status.SEPARATION_UNDECIDED.message in str(w.message) for w in seen)
+    return r
+
+
 def not_identified():
     X, x = line()
     with pytest.warns(IdentificationWarning, match="0 in every row"):
@@ -140,6 +150,7 @@ def interrupted():
 ENDS = {
     converged: Status.CONVERGED,
     separated: Status.SEPARATED,
+    undecided: Status.SEPARATION_UNDECIDED,
     not_identified: Status.NOT_IDENTIFIED,
     flat: Status.NOT_IDENTIFIED,
     unused: Status.NOT_IDENTIFIED,

@@ -5,17 +5,19 @@ are summed over the pilot rows, if there are no more than `MOST_COLUMNS` columns
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows, pick
-from masgrad.data.regression import offset_of, total_weight
-from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.data.regression import offset_of, total_weight, weight_of
+from masgrad.fitting.fitted import FitInfo, Fitted, kind
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
-from masgrad.fitting.objective.objective import DIFFERENCE, Objective
+from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, status_of, warn
@@ -29,9 +31,11 @@ from masgrad.fitting.uncertainty.diagnostics import (
     step_diagnostic,
 )
 from masgrad.models.canonical import Gaussian
-from masgrad.models.glm import GLM
-from masgrad.models.model import Model
+from masgrad.models.glm import add_offset, squared_residuals
 from masgrad.types import Rows
+
+DIFFERENCE = 1e-3
+"""Step of the differences from which third and fourth derivatives are taken."""
 
 FEW_ROWS = 30
 """Rows for each parameter below which HC0 errors are too small."""
@@ -63,7 +67,7 @@ def assemble(
     kept = local if null.size else third_order_terms(objective, local, sample, random)
     return Fitted(
         model=task.model,
-        theta=np.where(null.without_value, np.nan, coordinates.theta(local.point)),
+        theta=null.theta(local.point),
         cov=_covariance(coordinates, found),
         nobs=local.rows,
         names=task.source.names,
@@ -81,6 +85,8 @@ def assemble(
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
         has_offset=offset_of(sample.rows) is not None,
         cov_phi=_covariance_of_phi(coordinates, found),
+        recession=coordinates.matrix @ null.limits,
+        separated=null.separated,
     )
 
 
@@ -168,15 +174,6 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
     return notes
 
 
-def kind(model: Model) -> str:
-    """The model in words."""
-    if isinstance(model, GLM):
-        family = model.family
-        parameter = "" if family.parameter is None else f"({family.parameter:g})"
-        return f"{family.shown}{parameter} regression ({family.link} link)"
-    return type(model).__name__
-
-
 # Third-order terms of rows that others may follow.
 
 
@@ -229,6 +226,36 @@ def _scaled(third: ThirdOrder, scale: float, rows: int, random: bool) -> ThirdOr
     )
 
 
+class RowDerivatives(NamedTuple):
+    """Rows in phi, their weights, four derivatives of their losses, and the slope of X^2."""
+
+    features: np.ndarray
+    weight: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+    third: np.ndarray
+    fourth: np.ndarray
+    squares: np.ndarray
+
+
+def _row_derivatives(objective: Objective, phi: np.ndarray, rows: Rows) -> RowDerivatives:
+    """Derivatives of each row's loss in its linear predictor, and the rows in phi."""
+    assert objective.family is not None
+    U, a, y, family = objective.features(rows), weight_of(rows), rows[1], objective.family
+    t = add_offset(U @ phi, rows)
+    anywhere = np.isinf(family.domain).all()
+    h = DIFFERENCE * (np.ones_like(t) if anywhere else np.abs(t))
+    with np.errstate(all="ignore"):
+        (r, w), (r_up, up), (r_down, down) = (
+            family.slope_and_curvature(at, y) for at in (t, t + h, t - h)
+        )
+        squares = squared_residuals(family, t + h, r_up)
+        squares = squares - squared_residuals(family, t - h, r_down)
+        each = np.ones_like(t) if a is None else a
+        third, fourth = (up - down) / (2 * h), (up - 2 * w + down) / h**2
+        return RowDerivatives(U, each, r, w, third, fourth, squares / (2 * h))
+
+
 def _terms_of_family(
     objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
 ) -> ThirdOrder:
@@ -238,7 +265,7 @@ def _terms_of_family(
     F = np.zeros((p * p, p * p) if full else p * p)
     squares, noise, fourth, in_F = np.zeros(p), 0.0, 0.0, 0.0
     for k, block in enumerate(blocks(rows, BLOCK_ROWS)):
-        d = objective.row_derivatives(phi, block)
+        d = _row_derivatives(objective, phi, block)
         U, a, size = d.features, d.weight, np.square(d.features @ half).sum(1)
         pairs = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
         T += (U * (a * d.third)[:, None]).T @ pairs

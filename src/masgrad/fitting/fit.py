@@ -6,6 +6,7 @@ source -> Sample -> Objective -> Start -> Estimate -> Fitted
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,11 +17,14 @@ from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.checks import explain
+from masgrad.fitting.identification.rank import Separation, sample_has_optimum
+from masgrad.fitting.identification.recession import undecided
+from masgrad.fitting.identification.separation import NotSeparated, find_separation, with_signs
 from masgrad.fitting.objective.coordinates import Coordinates, is_ill_conditioned
 from masgrad.fitting.objective.factor import orthonormal, orthonormal_with_earlier
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import Monitor
-from masgrad.fitting.objective.objective import BadBlock, Objective, response_range
+from masgrad.fitting.objective.objective import BadBlock, Objective, Parts, response_range
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.schedule import estimate
@@ -30,7 +34,7 @@ from masgrad.fitting.optimise.start import (
     coordinates_of,
     find_start,
 )
-from masgrad.fitting.sources import Sample, take_sample
+from masgrad.fitting.sources import FEWEST_PILOT_ROWS, Sample, take_sample
 from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -53,7 +57,8 @@ def fit_source(
         objective = objective_of(task, coordinates, prior)
         sample = sample_for(objective, sample)
         done = find_estimate(task, objective, reader, sample, rng)
-        record = assemble(task, objective, reader, sample, done)
+        finish = _assemble_separated if is_separated(done) else assemble
+        record = finish(task, objective, reader, sample, done)
     info = replace(record.fit_info, reads=record.fit_info.reads + reads)
     return replace(record, fit_info=info)
 
@@ -122,19 +127,99 @@ def find_estimate(
     rng: np.random.Generator,
 ) -> Estimate:
     """The optimum of the objective over all rows."""
-    options = task.options
     _check_count(objective, reader.source, sample)
     if objective.prior is None:
         check_sample(task.model, sample)
-    small = task.is_single or sample.complete
+    done = _optimum(task, objective, reader, sample, rng)
+    _check_weight(objective, done.local_model)
+    if objective.prior is None:
+        check_responses(task.model, reader.monitor.response_range)
+    return done
+
+
+def _optimum(
+    task: Task, objective: Objective, reader: Reader, sample: Sample, rng: np.random.Generator
+) -> Estimate:
+    """The optimum, and whether it exists if the responses may be separated."""
+    options, small = task.options, task.is_single or sample.complete
     most_rows = count_rows(sample.rows) if small else WARM_UP_ROWS
     start = find_start(objective, sample, most_rows, options, rng)
     done = estimate(objective, reader, sample, start.local_model, options)
     check_minimum(objective, start, done.local_model)
-    _check_weight(objective, done.local_model)
-    if objective.prior is None:
-        check_responses(task.model, reader.monitor.response_range)
-    return replace(done, notes=start.notes)
+    done, phi = replace(done, notes=start.notes), done.local_model.point
+    known = done.separation is not None and done.separation.found is not None
+    if known or reader.monitor.interrupted or not objective.may_be_separated:
+        return done
+    if sample_has_optimum(objective, sample, phi):
+        return done
+    return replace(done, separation=_separation(objective, reader, sample, done))
+
+
+def _separation(objective: Objective, reader: Reader, sample: Sample, done: Estimate) -> Separation:
+    """Whether the rows are separated, from their local model at the estimate, or else at 0."""
+    phi, parts = done.local_model.point, Parts(meat=False)
+    if not (sample.complete or reader.source.rereadable):
+        return undecided(done.local_model)
+    with reader.unobserved(reader.source) as quiet:
+        read = partial(quiet.read_sample, sample=sample) if sample.complete else quiet.read
+        try:
+            local = read(objective, phi, parts=parts)
+        except BadBlock:
+            local = read(objective, 0 * phi, parts=parts)
+        return find_separation(objective, quiet, sample, local)
+
+
+def is_separated(done: Estimate) -> bool:
+    """Whether some rows are known to be separated."""
+    return done.separation is not None and done.separation.found is True
+
+
+def without_separated(
+    task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
+) -> tuple[Estimate, Reader, Sample]:
+    """The estimate of the rows that are not separated, with the separation of all rows.
+
+    Of these rows some may be separated again, along a direction that the others have excluded.
+    """
+    separation, part, rest, reads = done.separation, reader, sample, done.reads
+    passes = "converge" if task.options.open_ended else task.options.passes
+    options = replace(task.options, passes=passes)
+    while separation is not None and is_separated(done) and not separation.is_complete:
+        source = NotSeparated(task.source, objective, separation)
+        rest, rng = _sample_of(task, source, sample, objective)
+        with reader.anew(source) as border:
+            border.see_sample(rest, linear=True)
+            again = replace(task, source=source, options=options)
+            done, part = _optimum(again, objective, border, rest, rng), border
+        reads += 0 if sample.complete else done.reads
+        separation = done.separation if is_separated(done) else separation
+    return replace(done, reads=reads, separation=separation), part, rest
+
+
+def _assemble_separated(
+    task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
+) -> Fitted:
+    """The record of a separated fit: estimates are those of the rows that are not separated."""
+    rows = done.local_model.rows
+    done, part, rest = without_separated(task, objective, reader, sample, done)
+    assert done.separation is not None
+    separation = with_signs(objective, reader, sample, done.separation)
+    if separation.is_complete:  # in the limit every row is fitted
+        done = replace(done, local_model=replace(done.local_model, loss=0.0, squares=0.0))
+    record = assemble(task, objective, part, rest, replace(done, separation=separation))
+    return replace(record, nobs=rows)
+
+
+def _sample_of(
+    task: Task, source: NotSeparated, sample: Sample, objective: Objective
+) -> tuple[Sample, np.random.Generator]:
+    """The sample of the rows that are not separated, and the generator that drew it."""
+    rng = np.random.default_rng([task.options.seed, 0])
+    rest = Sample(source.of(sample.rows), sample.complete)
+    few = task.is_single or count_rows(rest.rows) < FEWEST_PILOT_ROWS
+    if few and not sample.complete:
+        rest = take_sample(source, task.is_single, task.options.memory // 8, rng)
+    return sample_for(objective, rest), rng
 
 
 def check_sample(model: Model, sample: Sample) -> None:

@@ -14,6 +14,7 @@ from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
+from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 
 if TYPE_CHECKING:  # for the annotation alone
@@ -55,7 +56,7 @@ class Fitted:
 
     Args:
         model: the loss; None if a loss of the user's own was not given to `load`.
-        theta: the estimate, (p,); NaN for an empty column.
+        theta: the estimate, (p,); NaN for an empty column, infinite if responses are separated.
         cov: its covariance, (p, p), with null directions held fixed.
         nobs: number of rows of positive weight.
         names: of the parameters, or ().
@@ -77,6 +78,9 @@ class Fitted:
         has_offset: whether rows had offsets.
         cov_phi: covariance of phi, (p, p), if the coordinates have a preconditioner: the variances
             of combinations would cancel in `cov`.
+        recession: directions of theta along which the likelihood rises for ever, (p, m); each
+            decides the rows that those before it leave on the border.
+        separated: mask of the parameters that only separated rows determine, (p,).
     """
 
     model: Model | None
@@ -101,3 +105,22 @@ class Fitted:
     path: "PenaltyPath | None" = None
     has_offset: bool = False
     cov_phi: np.ndarray | None = None
+    recession: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+
+    @property
+    def finite_theta(self) -> np.ndarray:
+        """The estimate with null directions held fixed at some value."""
+        theta = self.theta
+        if self.recession.size:
+            theta = self.coordinates.theta(self.local_model.point)
+        return np.where(np.isfinite(theta), theta, 0.0)
+
+
+def kind(model: Model) -> str:
+    """The model in words."""
+    if isinstance(model, GLM):
+        family = model.family
+        parameter = "" if family.parameter is None else f"({family.parameter:g})"
+        return f"{family.shown}{parameter} regression ({family.link} link)"
+    return type(model).__name__

@@ -9,6 +9,8 @@ statuses apply, the first in the order of the enumeration is the result's.
 
 import enum
 
+import numpy as np
+
 from masgrad.errors import (
     AccuracyWarning,
     IdentificationWarning,
@@ -63,7 +65,14 @@ class Status(enum.Enum):
     SEPARATED = (
         "separated",
         "the likelihood rises for ever in some direction, which has no estimate and no interval; "
-        "drop the column, join categories, or use a penalty such as mg.L2",
+        "other coefficients are those of the rows that are not separated; drop the column, join "
+        "categories, or use a penalty such as mg.L2",
+    )
+    SEPARATION_UNDECIDED = (
+        "separation undecided",
+        "the likelihood may rise for ever in some direction: neither an optimum nor such a "
+        "direction was found in a bounded search; let the rows be read twice (an iterator as "
+        "mg.Stream), drop rare columns, join categories, or use a penalty such as mg.L2",
     )
     NOT_IDENTIFIED = (
         "not identified",
@@ -138,7 +147,8 @@ def status_of(
     one_step = done.one_step and done.remainder > options.tolerance
     return first_of(
         Status.INTERRUPTED if reader.monitor.interrupted else None,
-        Status.SEPARATED if found.null.recession.size else None,
+        Status.SEPARATED if found.null.is_separated else None,
+        Status.SEPARATION_UNDECIDED if found.null.is_undecided else None,
         Status.NOT_IDENTIFIED if found.null.size else None,
         Status.PERFECT_FIT if found.perfect else None,
         Status.UNREPRESENTATIVE if _is_unrepresentative(reader, done, found) else None,
@@ -186,12 +196,15 @@ def warn(
 
 def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
     """Warn of the directions without an estimate."""
-    if null.recession.size:
-        columns = ", ".join(label(names, j) for j in null.separated())
+    columns = ", ".join(label(names, j) for j in np.flatnonzero(null.separated))
+    if null.is_separated:
         say(
             SeparationWarning,
             f"the responses are separated along {columns}: {Status.SEPARATED.message}",
         )
+    if null.is_undecided:
+        along = f"; no information is left along {columns}" if columns else ""
+        say(SeparationWarning, f"{Status.SEPARATION_UNDECIDED.message}{along}")
     if null.flat.size:
         p, k = null.flat.shape
         say(

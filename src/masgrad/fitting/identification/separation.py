@@ -1,147 +1,133 @@
-"""Separation: directions along which the likelihood rises for ever.
+"""Separated rows: found when a path seems to have no end, and left out of the fit.
 
-For 0s and 1s such a direction d has s_i x_i'd >= 0 for all rows, s = 2 y - 1, and > 0 for some: a
-hyperplane separates the classes. It shows in two ways. A Newton path that diverges loses the
-information about the linear predictor along d. And linear programming finds d over the rows that
-matter: those with the smallest margins first, then those that the direction found gets wrong, until
-there are none (or no direction is left). If s_i x_i'd > 0 for all rows (complete separation), d can
-be turned a little every way, and nothing at all is identified.
+The search and its certificates are in `recession.py`. Of a separated fit
+
+- a coefficient is finite exactly if its unit vector lies in the row space of the rows that are not
+  separated, and is that of the fit without the others;
+- its limit is infinite, of the sign that all recession directions give it, exactly if that unit
+  vector, with the sign, is a sum of s_i x_i with weights >= 0 (Farkas), up to that row space.
+  Otherwise its limit has no sign, and it is NaN.
 """
 
-from collections.abc import Callable
+from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import nnls
 
-from masgrad.fitting.objective.local_model import LocalModel, is_empty
+from masgrad.data.arrays import count_rows, pick
+from masgrad.data.source import Source
+from masgrad.fitting.identification.rank import (
+    SMALL_NULL_LOADING,
+    Separation,
+    moved_along,
+)
+from masgrad.fitting.identification.recession import Search, exists, undecided
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
-FIRST_ROWS = 2000
-"""Rows of the first program, those with the smallest margins."""
+SIGN_ROWS = 2000
+"""Separated rows nearest to the border, from which the signs of limits are derived."""
 
-MORE_ROWS = 500
-"""Rows that are added to each later program."""
+SAME_DIGITS = 12
+"""Decimals to which rows of length 1 agree that count once."""
 
-PROGRAMS = 30
-
-SMALLEST_INFORMATION = 1e-3
-"""Information about a direction of phi, in which columns have size 1, that is as good as none: its
-standard error is beyond 30."""
-
-Program = Callable[[np.ndarray], np.ndarray | None]
-"""From rows s x to a direction, or None."""
+LARGEST_RESIDUAL = 1e-9
+"""Share of a unit vector that a sum with weights >= 0 may miss."""
 
 
-def recession_directions(
-    objective: Objective,
-    reader: Reader,
-    sample: Sample,
-    local: LocalModel,
-    by_programming: bool = False,
-) -> np.ndarray:
-    """Directions of phi along which the loss falls for ever, (p, k); k = 0 if none is found.
+def find_separation(
+    objective: Objective, reader: Reader, sample: Sample, local: LocalModel
+) -> Separation:
+    """Whether the rows are separated, an optimum exists, or neither is known.
 
     Args:
         objective: the loss.
-        reader: for all rows.
+        reader: for all rows; a few extra reads of them are made.
         sample: pilot rows.
-        local: the local model where the fit has come to.
-        by_programming: look for them by linear programming over the rows, rather than in the
-            information that a diverging path has left.
+        local: the local model of all rows at some point, such as the last of a Newton path.
     """
-    if not objective.separable:
-        return np.empty((len(local.point), 0))
-    if not by_programming:
-        return _without_information(local)
-    d = _search(objective, reader, sample, local.point, strict=False)
-    return np.empty((len(local.point), 0)) if d is None else d[:, None] / np.linalg.norm(d)
-
-
-def is_complete(objective: Objective, reader: Reader, sample: Sample, local: LocalModel) -> bool:
-    """Whether some direction has every row strictly on its side."""
-    return _search(objective, reader, sample, local.point, strict=True) is not None
-
-
-def _without_information(local: LocalModel) -> np.ndarray:
-    """Eigenvectors of H with next to no information; empty columns are not asked."""
-    full = ~is_empty(local.hessian)
-    values, vectors = np.linalg.eigh(local.hessian[np.ix_(full, full)])
-    return np.eye(len(full))[:, full] @ vectors[:, values < SMALLEST_INFORMATION]
-
-
-def _search(
-    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray, strict: bool
-) -> np.ndarray | None:
-    """A separating direction; with `strict`, one that has no row on its border."""
-    bernoulli = objective.family is not None and objective.family.name == "bernoulli"
-    if not (bernoulli and _is_binary(sample.rows)):
-        return None
-    program = _interior_direction if strict else _direction
-    chosen = _signed(objective, sample.rows)
-    chosen = chosen[np.argsort(chosen @ phi)[:FIRST_ROWS]]
+    if not objective.may_be_separated:
+        return exists(local)
+    if reader.every_row(sample) is None or reader.monitor.interrupted:
+        return undecided(local)
     with reader.interruptible():
-        for _ in range(PROGRAMS):
-            d = None if reader.monitor.interrupted else program(chosen)
-            parts = reader.every_row(sample)
-            if d is None or parts is None:
-                return None
-            wrong = _wrong(objective, parts, d, strict)
-            if wrong is None:
-                return None
-            if not len(wrong):
-                return d
-            chosen = np.concatenate([chosen, wrong])
-    return None
+        return Search(objective, reader, sample, local).decide()
+    return undecided(local)
 
 
-def _is_binary(rows: Rows) -> bool:
-    return bool(((rows[1] == 0) | (rows[1] == 1)).all())
+class NotSeparated(Source):
+    """The rows of a source that are on the border of recession directions.
 
-
-def _signed(objective: Objective, rows: Rows) -> np.ndarray:
-    """s x, row by row."""
-    return (2 * rows[1] - 1)[:, None] * objective.features(rows)
-
-
-def _wrong(objective: Objective, parts, d: np.ndarray, strict: bool) -> np.ndarray | None:
-    """s x of the rows furthest on the wrong side of d; None if responses are not binary.
-
-    With `strict`, rows on the border of d are on the wrong side.
+    Args:
+        source: all rows.
+        objective: for the design in phi.
+        separation: the directions.
     """
-    border, found = 1e-12 if strict else -1e-9, []
+
+    def __init__(self, source: Source, objective: Objective, separation: Separation):
+        self.source, self.objective, self.separation = source, objective, separation
+        self.names, self.rereadable, self.ordered = source.names, source.rereadable, source.ordered
+        self.count = separation.rows
+
+    def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
+        return self._of_each(self.source.blocks(rng))
+
+    def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
+        return self._of_each(self.source.first_blocks(rng))
+
+    def _of_each(self, blocks: Generator[Rows]) -> Generator[Rows]:
+        for rows in blocks:
+            kept = self.of(rows)
+            if count_rows(kept):
+                yield kept
+
+    def of(self, rows: Rows) -> Rows:
+        """Those of these rows that are on the border."""
+        mask = self.separation.on_border(self.objective.features(rows))
+        return pick(lambda a: a[mask], rows)
+
+
+def with_signs(
+    objective: Objective, reader: Reader, sample: Sample, separation: Separation
+) -> Separation:
+    """The separation with the signs of the coefficients' limits."""
+    J, null = objective.coordinates.matrix, separation.null
+    infinite = moved_along(objective.coordinates, null, SMALL_NULL_LOADING)
+    likely = _first_sign(J * np.abs(objective.coordinates.scale[:, None]) @ separation.recession)
+    signs = np.where(infinite, np.nan, 0.0)
+    Z = _nearest(objective, reader, sample, separation)
+    for j in np.flatnonzero(infinite & (likely != 0)):
+        wanted = likely[j] * (J[j] @ null)
+        try:
+            _, missed = nnls(Z.T, wanted / np.linalg.norm(wanted))
+        except RuntimeError:  # too many steps
+            continue
+        signs[j] = likely[j] if missed <= LARGEST_RESIDUAL else np.nan
+    return replace(separation, signs=signs)
+
+
+def _first_sign(loads: np.ndarray) -> np.ndarray:
+    """The sign of the first load of each row that is not 0."""
+    clear = np.abs(loads) > SMALL_NULL_LOADING * np.abs(loads).max(0)
+    first = np.take_along_axis(np.sign(loads), clear.argmax(1)[:, None], 1)[:, 0]
+    return np.where(clear.any(1), first, 0.0)
+
+
+def _nearest(
+    objective: Objective, reader: Reader, sample: Sample, separation: Separation
+) -> np.ndarray:
+    """s x of separated rows on the null space, scaled to length 1: the nearest to the border."""
+    Z, parts = np.empty((0, separation.null.shape[1])), reader.every_row(sample)
+    inside = separation.null.T @ separation.recession
+    assert parts is not None
     for rows in parts:
-        if not _is_binary(rows):
-            return None
-        signed = _signed(objective, rows)
-        size = np.linalg.norm(signed, axis=1) * np.linalg.norm(d)
-        found.append(signed[signed @ d < border * size])
-    wrong = np.concatenate(found)
-    return wrong[np.argsort(wrong @ d)[:MORE_ROWS]]
-
-
-def _direction(signed: np.ndarray) -> np.ndarray | None:
-    """d in the unit box with s x'd >= 0 for these rows and the largest sum, if that is not 0."""
-    signed = _of_length_one(signed)
-    zeros = np.zeros(len(signed))
-    done = linprog(-signed.sum(0), A_ub=-signed, b_ub=zeros, bounds=(-1, 1), method="highs")
-    if done.status != 0 or -done.fun <= 1e-7 * len(signed):
-        return None
-    return done.x
-
-
-def _interior_direction(signed: np.ndarray) -> np.ndarray | None:
-    """d in the unit box whose smallest s x'd over these rows is largest, if that is above 0."""
-    signed = _of_length_one(signed)
-    n, p = signed.shape
-    A = np.column_stack([-signed, np.ones(n)])
-    bounds = [(-1, 1)] * p + [(0, 1)]
-    done = linprog(-np.eye(p + 1)[p], A_ub=A, b_ub=np.zeros(n), bounds=bounds, method="highs")
-    return done.x[:p] if done.status == 0 and -done.fun > 1e-9 else None
-
-
-def _of_length_one(signed: np.ndarray) -> np.ndarray:
-    scale = np.linalg.norm(signed, axis=1, keepdims=True)
-    return signed / np.where(scale > 0, scale, 1.0)
+        U = objective.features(rows)
+        signed = (objective.sides(rows)[:, None] * U)[~separation.on_border(U)] @ separation.null
+        signed /= np.linalg.norm(signed, axis=1, keepdims=True)
+        Z = np.unique(np.concatenate([Z, signed]).round(SAME_DIGITS), axis=0)
+        Z = Z[np.argsort(np.abs(Z @ inside).max(1), kind="stable")[:SIGN_ROWS]]
+    return Z

@@ -100,6 +100,14 @@ class Coordinates:
         cross = np.outer(d * H[k], r)
         return scaled + cross + cross.T + H[k, k] * np.outer(r, r)
 
+    def raw_design(self, X: np.ndarray) -> np.ndarray:
+        """X J from raw columns, if rows are not transformed: a diagonal and a row, as above."""
+        if len(self.matrix) <= DENSE_COLUMNS:
+            return X @ self.matrix
+        d, k = np.diag(self.matrix), self.constant
+        U = X * d
+        return U if k is None else U + X[:, [k]] * (self.matrix[k] - d * (np.arange(len(d)) == k))
+
     def with_binary_scales(self) -> "Coordinates":
         """Coordinates whose scales are powers of 2, by which columns are divided without error."""
         scale = np.exp2(np.round(np.log2(np.abs(self.scale))))

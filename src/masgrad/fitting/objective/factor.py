@@ -17,8 +17,9 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.fitting.objective.coordinates import LARGEST_GRAM_CONDITION, Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder, is_empty
+from masgrad.fitting.objective.local_model import LocalModel, is_empty
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.errors import InputError
+from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.models.model import RowSums
 
 ZERO_EIGENVALUE = 1e-11
@@ -30,79 +31,12 @@ NEGATIVE_EIGENVALUE = 1e-8
 LARGEST_BEND = 0.5
 """Relative change of H, in any direction, up to which a cubic model is followed."""
 
+SPECTRA = ("spectrum", "meat_spectrum")
+"""Properties of a local model that are computed once: of H and of M."""
+
 
 class NotConvex(InputError):
     """H has a negative eigenvalue where a Newton step was asked for."""
-
-
-@dataclass(frozen=True)
-class ThirdOrder:
-    """How H, M and X^2 of rows change with phi, and what a model with these terms misses.
-
-    A cubic polynomial that is expanded at another point is the same polynomial, so that what it
-    misses depends on the way D from where its rows were summed, and not on the steps between. D is
-    measured in the metric of H / N; parts of the rows may have been summed at different points.
-
-    Args:
-        hessian: dH / dphi, (p, p, p), the coordinate of phi last.
-        meat: dM / dphi, likewise.
-        meat_bend: d^2 M / dphi^2 / 2, (p, p, p, p), or its mean over D of length 1, (p, p).
-        squares: dX^2 / dphi, (p,).
-        centre: mean of the points at which rows were summed, (p,).
-        noise: sum over parts of the sampling variance of `hessian` times D D, for D of length 1.
-        noise_reach: root of the sum over parts of that variance times |D|^4.
-        fourth: sum over parts of the size of fourth derivatives times D D D, for D of length 1.
-        fourth_reach: the sum over parts of that size times |D|^3, to the power 2/3.
-    """
-
-    hessian: np.ndarray
-    meat: np.ndarray
-    meat_bend: np.ndarray
-    squares: np.ndarray
-    centre: np.ndarray
-    noise: float = 0.0
-    noise_reach: float = 0.0
-    fourth: float = 0.0
-    fourth_reach: float = 0.0
-
-    def after(self, step: np.ndarray, total: "LocalModel") -> "ThirdOrder":
-        """The terms a step away from where the model of these rows is."""
-        turned = total.hessian @ step / total.count
-        longer = float(step @ turned + 2 * (total.point - self.centre) @ turned)
-        return replace(
-            self,
-            meat=self.meat + 2 * self.meat_change(step, turned),
-            squares=self.squares + 2 * total.count * turned,
-            noise_reach=max(self.noise_reach + np.sqrt(self.noise) * longer, 0.0),
-            fourth_reach=max(self.fourth_reach + self.fourth ** (2 / 3) * longer, 0.0),
-        )
-
-    def meat_change(self, step: np.ndarray, turned: np.ndarray) -> np.ndarray:
-        """`meat_bend` times a step, (p, p, p); `turned` is H / N times the step."""
-        if self.meat_bend.ndim == 4:
-            return self.meat_bend @ step
-        return np.multiply.outer(self.meat_bend, turned)
-
-    def gradient_error(self) -> float:
-        """Size of the gradient that is missed, in the metric of the inverse of H / N.
-
-        It has two standard deviations of the sampling error of half of T D D, and D D D / 6.
-        """
-        return float(np.hypot(self.noise_reach, self.fourth_reach**1.5 / 6))
-
-    def plus(self, new: "ThirdOrder", share: float) -> "ThirdOrder":
-        """The terms of these rows and of new ones, which have this share of all."""
-        return ThirdOrder(
-            self.hessian + new.hessian,
-            self.meat + new.meat,
-            self.meat_bend + new.meat_bend,
-            self.squares + new.squares,
-            self.centre + share * (new.centre - self.centre),
-            self.noise + new.noise,
-            float(np.hypot(self.noise_reach, new.noise_reach)),
-            self.fourth + new.fourth,
-            float(self.fourth_reach**1.5 + new.fourth_reach**1.5) ** (2 / 3),
-        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +109,7 @@ class LocalModel:
             meat=M if np.linalg.eigvalsh(M)[0] >= 0 else self.meat,
             squares=self.squares + float(third.squares @ step + step @ turned),
             loss=self.loss + rise,
-            third=third.after(step, self),
+            third=third.after(step, self.point, turned / self.count, self.count),
         )
 
     def bend_share(self, step: np.ndarray) -> float:
@@ -186,10 +120,9 @@ class LocalModel:
         return 1.0 if bend <= LARGEST_BEND else float(LARGEST_BEND / bend)
 
     def with_same_hessian(self, **changes: Any) -> "LocalModel":
-        """A changed record with the same H; a spectrum that was computed is kept."""
-        new = replace(self, **changes)
-        if "spectrum" in vars(self):
-            vars(new)["spectrum"] = self.spectrum
+        """A changed record with the same H; spectra that were computed are kept."""
+        new, kept = replace(self, **changes), SPECTRA[: 1 if "meat" in changes else 2]
+        vars(new).update({k: v for k, v in vars(self).items() if k in kept})
         return new
 
     def merge(self, other: "LocalModel") -> "LocalModel":
@@ -224,14 +157,14 @@ class LocalModel:
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Scale of each column, and eigenvalues and eigenvectors of H scaled to a unit diagonal.
+        """Of H, as `scaled_spectrum`."""
+        return scaled_spectrum(self.hessian)
 
-        Empty columns stay 0: scaled to 1 they would be rounding errors.
-        """
-        diagonal, full = np.abs(np.diag(self.hessian)), ~is_empty(self.hessian)
-        size = np.sqrt(np.where(full, diagonal, 1.0))
-        scaled = np.where(np.outer(full, full), self.hessian / np.outer(size, size), 0.0)
-        values, vectors = np.linalg.eigh(scaled)
+    @cached_property
+    def meat_spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scale of each column, and eigenvalues and eigenvectors of M scaled to a unit diagonal."""
+        size = np.sqrt(np.maximum(np.diag(self.meat), 1e-200))
+        values, vectors = np.linalg.eigh(self.meat / np.outer(size, size))
         return size, values, vectors
 
     @property
@@ -257,16 +190,17 @@ class LocalModel:
         if values[0] < -NEGATIVE_EIGENVALUE:
             raise NotConvex(f"H has the negative eigenvalue {values[0]:.2g}")
         keep = values > ZERO_EIGENVALUE
-        along = (Q[:, keep].T @ (b.T / size).T).T / values[keep]
-        return ((Q[:, keep] @ along.T).T / size).T
+        if not keep.all():
+            values, Q = values[keep], Q[:, keep]
+        along = (Q.T @ (b.T / size).T).T / values
+        return ((Q @ along.T).T / size).T
 
     def wald_norm(self, step: np.ndarray) -> float:
         """Length of a step in standard errors of the contrast in which it is longest."""
         turned = self.hessian @ step
         if not turned.any():
             return 0.0
-        size = np.sqrt(np.maximum(np.diag(self.meat), 1e-200))
-        values, Q = np.linalg.eigh(self.meat / np.outer(size, size))
+        size, values, Q = self.meat_spectrum
         along = Q.T @ (turned / size)
         floor = max(1e-12 * values[-1], 1e-100)
         with np.errstate(over="ignore"):
@@ -288,6 +222,25 @@ class LocalModel:
         return self.solve(np.eye(len(self.point)))
 
 
+def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scale of each column, and eigenvalues and eigenvectors of a matrix with its diagonal scaled.
+
+    Empty columns stay 0: scaled to 1 they would be rounding errors.
+    """
+    diagonal, full = np.abs(np.diag(moment)), ~is_empty(moment)
+    size = np.sqrt(np.where(full, diagonal, 1.0))
+    scaled = np.where(np.outer(full, full), moment / np.outer(size, size), 0.0)
+    values, vectors = np.linalg.eigh(scaled)
+    return size, values, vectors
+
+
+def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (p, k) of the null space of a Gram matrix, orthogonal to `fixed` (p, f)."""
+    scale = np.trace(gram) / len(gram) or 1.0
+    size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
+    return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
+
+
 def is_empty(moment: np.ndarray) -> np.ndarray:
     """Which columns are 0 in every row, to rounding: a mask from H or from X'X."""
     diagonal = np.abs(np.diag(moment))
@@ -297,3 +250,35 @@ def is_empty(moment: np.ndarray) -> np.ndarray:
 def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
     """The sum, or None if either is missing."""
     return None if a is None or b is None else a + b
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """The quadratic penalty phi' P phi / 2 of every row; P is None without one."""
+
+    matrix: np.ndarray | None = None
+
+    def value(self, phi: np.ndarray) -> float:
+        """The penalty of one row at phi."""
+        return 0.0 if self.matrix is None else float(phi @ self.matrix @ phi) / 2
+
+    def slope(self, phi: np.ndarray) -> np.ndarray | float:
+        """Its gradient, for one phi or for columns of them."""
+        return 0.0 if self.matrix is None else self.matrix @ phi
+
+    def add(self, s: RowSums, phi: np.ndarray, count: float) -> RowSums:
+        """Sums over rows of total weight `count`, with the penalty added."""
+        if self.matrix is None:
+            return s
+        a = self.matrix @ phi
+        H = None if s.hessian is None else s.hessian + count * self.matrix
+        cross = np.outer(s.gradient, a)
+        M = None if s.meat is None else s.meat + cross + cross.T + count * np.outer(a, a)
+        extra = count * self.value(phi)
+        return s._replace(
+            gradient=s.gradient + count * a,
+            hessian=H,
+            meat=M,
+            loss=s.loss + extra,
+            squares=s.squares + 2 * extra,
+        )

@@ -19,7 +19,7 @@ import numpy as np
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, plus
+from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
 from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family
 from masgrad.models.glm import (
@@ -27,17 +27,12 @@ from masgrad.models.glm import (
     add_offset,
     information_sum,
     linear_sums,
-    squared_residuals,
 )
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
 
 MANY_ROWS = 50
 """Effective number of rows that must carry a column for a sample to represent it."""
-
-
-DIFFERENCE = 1e-3
-"""Step of the differences from which third and fourth derivatives are taken."""
 
 
 class BadBlock(Exception):
@@ -53,50 +48,6 @@ class Parts(NamedTuple):
     hessian: bool = True
     meat: bool = True
     constants: bool = False
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """The quadratic penalty phi' P phi / 2 of every row; P is None without one."""
-
-    matrix: np.ndarray | None = None
-
-    def value(self, phi: np.ndarray) -> float:
-        """The penalty of one row at phi."""
-        return 0.0 if self.matrix is None else float(phi @ self.matrix @ phi) / 2
-
-    def slope(self, phi: np.ndarray) -> np.ndarray | float:
-        """Its gradient, for one phi or for columns of them."""
-        return 0.0 if self.matrix is None else self.matrix @ phi
-
-    def add(self, s: RowSums, phi: np.ndarray, count: float) -> RowSums:
-        """Sums over rows of total weight `count`, with the penalty added."""
-        if self.matrix is None:
-            return s
-        a = self.matrix @ phi
-        H = None if s.hessian is None else s.hessian + count * self.matrix
-        cross = np.outer(s.gradient, a)
-        M = None if s.meat is None else s.meat + cross + cross.T + count * np.outer(a, a)
-        extra = count * self.value(phi)
-        return s._replace(
-            gradient=s.gradient + count * a,
-            hessian=H,
-            meat=M,
-            loss=s.loss + extra,
-            squares=s.squares + 2 * extra,
-        )
-
-
-class RowDerivatives(NamedTuple):
-    """Rows in phi, their weights, four derivatives of their losses, and the slope of X^2."""
-
-    features: np.ndarray
-    weight: np.ndarray
-    slope: np.ndarray
-    curvature: np.ndarray
-    third: np.ndarray
-    fourth: np.ndarray
-    squares: np.ndarray
 
 
 H_AND_M = Parts()
@@ -140,6 +91,11 @@ class Objective:
     def separable(self) -> bool:
         """Whether the loss can fall for ever along a direction."""
         return self.family is not None and self.family.separable
+
+    @property
+    def may_be_separated(self) -> bool:
+        """Whether nothing but the rows can bound the loss, and they may not."""
+        return self.separable and self.prior is None and self.ridge.matrix is None
 
     @property
     def bounded(self) -> bool:
@@ -200,16 +156,31 @@ class Objective:
 
     def features(self, rows: Rows) -> np.ndarray:
         """The design matrix in phi: x'theta is features'phi."""
-        X = rows[0]
-        return (
-            self.coordinates.design(X)
-            if self.coordinates.transforms_rows
-            else X @ self.coordinates.matrix
-        )
+        if self.coordinates.transforms_rows:
+            return self.coordinates.design(rows[0])
+        return self.coordinates.raw_design(rows[0])
 
     def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """Linear predictors without their offsets; no features are formed."""
         return self._transformed(rows)[0] @ self._argument(phi)
+
+    def sides(self, rows: Rows) -> np.ndarray:
+        """-1 and 1 for rows at the lower and upper boundary of the response, 0 for others."""
+        assert self.family is not None
+        return (rows[1] == self.family.highest) * 1.0 - (rows[1] == self.family.lowest)
+
+    def advances(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+        """How far a step carries each row to its boundary, in Newton steps of that row alone.
+
+        0 for interior rows, and for those whose gradient has vanished: the others decide.
+        """
+        assert self.family is not None
+        s, along = self.sides(rows), self.predictors(step, rows)
+        with np.errstate(all="ignore"):
+            t = add_offset(self.predictors(phi, rows), rows)
+            r, w = self.family.slope_and_curvature(t, rows[1])
+            found = s * along * w / np.abs(r)
+        return np.where((s == 0) | (r == 0), 0.0, found)
 
     def constants(self, rows: Rows) -> np.ndarray:
         """Terms of the deviance and of the likelihood that depend on y alone."""
@@ -219,23 +190,6 @@ class Objective:
         with np.errstate(all="ignore"):
             parts = self.family.saturated(y), self.family.base(y)
         return np.array([part.sum() if a is None else a @ part for part in parts])
-
-    def row_derivatives(self, phi: np.ndarray, rows: Rows) -> RowDerivatives:
-        """Derivatives of each row's loss in its linear predictor, and the rows in phi."""
-        assert self.family is not None
-        U, a, y, family = self.features(rows), weight_of(rows), rows[1], self.family
-        t = add_offset(U @ phi, rows)
-        anywhere = np.isinf(family.domain).all()
-        h = DIFFERENCE * (np.ones_like(t) if anywhere else np.abs(t))
-        with np.errstate(all="ignore"):
-            (r, w), (r_up, up), (r_down, down) = (
-                family.slope_and_curvature(at, y) for at in (t, t + h, t - h)
-            )
-            squares = squared_residuals(family, t + h, r_up)
-            squares = squares - squared_residuals(family, t - h, r_down)
-            each = np.ones_like(t) if a is None else a
-            third, fourth = (up - down) / (2 * h), (up - 2 * w + down) / h**2
-            return RowDerivatives(U, each, r, w, third, fourth, squares / (2 * h))
 
     def columns_well_represented(self, rows: Rows) -> bool:
         """Whether many of these rows, rather than a few, carry each column."""

@@ -179,13 +179,17 @@ class Reader:
             self.monitor.see_responses(*response_range(sample.rows))
 
     @contextmanager
-    def anew(self) -> Iterator["Reader"]:
-        """A reader for another estimate of the same fit: rows are counted on."""
+    def anew(self, source: Source | None = None) -> Iterator["Reader"]:
+        """A reader for another estimate of the same fit, or of a part of its rows (`source`).
+
+        Rows are counted on.
+        """
         before = self.monitor
         monitor = Monitor(before.progress, before.pilot_rows, before.response_range)
-        monitor.rows, monitor.started, monitor.length = before.rows, before.started, before.length
+        monitor.rows, monitor.started = before.rows, before.started
+        monitor.length = before.length if source is None else None
         try:
-            yield replace(self, monitor=monitor)
+            yield replace(self, source=source or self.source, monitor=monitor)
         finally:
             before.interrupted |= monitor.interrupted
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from masgrad.fitting.identification.rank import Separation
 from masgrad.fitting.objective.local_model import LocalModel
 
 
@@ -20,7 +21,7 @@ class Estimate:
         score_statistic: of the pilot rows at the estimate, in standard deviations.
         max_residual_shift: change of residuals from where M was summed to the estimate, in units of
             their noise.
-        recession: directions along which steps would never end, (p, k), or None.
+        separation: what is known about separated rows, if the path gave reason to ask.
         points: where the reads were made.
         stages: labels and points of the stages of the fit.
         average_discarded: whether MasGrad's average was worse than its start.
@@ -35,7 +36,7 @@ class Estimate:
     remainder: float
     score_statistic: float = 0.0
     max_residual_shift: float = 0.0
-    recession: np.ndarray | None = None
+    separation: Separation | None = None
     points: tuple[np.ndarray, ...] = ()
     stages: tuple[tuple[str, np.ndarray], ...] = ()
     average_discarded: bool = False

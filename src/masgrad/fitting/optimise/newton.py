@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from masgrad.fitting.identification.checks import optimum_on_border
-from masgrad.fitting.identification.separation import recession_directions
+from masgrad.fitting.identification.separation import find_separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
@@ -38,7 +38,7 @@ MAX_RESIDUAL_SHIFT = 0.2
 """Change of a row's residual, in units of its noise, that a last step may cause."""
 
 READS_BEFORE_DOUBT = 12
-"""Reads after which linear programming looks for separated responses."""
+"""Steps after which separated responses are looked for, even if they do not look alike."""
 
 SCORING_SHARE = 0.999
 """Share of a step of Fisher scoring that is taken; below 1, so that it is never the last."""
@@ -116,7 +116,7 @@ class Newton:
             starts: where to begin; later ones serve if the sums at an earlier one overflow.
             rule: when to stop.
         """
-        path = Path(list(starts), rule.most, self.reader)
+        path, known = Path(list(starts), rule.most, self.reader), None
         for phi in path:
             found = self._parts_at(phi, path.constants)
             other = self._instead(found, phi, path)
@@ -129,21 +129,21 @@ class Newton:
                 break
             step = self._step(found)
             path.take(step)
-            end = self._end(step, diverges(path.steps))
-            if path.is_over or end.recession is not None or step.vanishes:
+            doubtful = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
+            if doubtful and path.first_time("separation"):
+                known = find_separation(self.objective, self.reader, self.sample, step.total)
+            end = replace(self._end(step), separation=known)
+            separated = known is not None and known.found
+            if path.is_over or separated or step.vanishes:
                 return path.ended(end)
             if self._met(rule, step, end):
                 if self._is_inside(end, path):
                     return path.ended(end)
                 path.put_on_trial(replace(step, share=self._share(step, path)))
-            elif path.reads >= READS_BEFORE_DOUBT and path.first_time("separation"):
-                end = replace(end, recession=self._separating(step.total))
-                if end.recession is not None:
-                    return path.ended(end)
             path.go_to(path.trial.end)
         if self.objective.bounded and not path.is_over:
             raise optimum_on_border(self.objective)
-        return path.ended(self._stay(path.step))
+        return path.ended(replace(self._stay(path.step), separation=known))
 
     # The points that are read.
 
@@ -244,13 +244,12 @@ class Newton:
         prediction = predict_remainder(self.objective, parts, total, there, self.sample, unlike)
         return NewtonStep(parts, total, full, share, prediction, scored)
 
-    def _end(self, step: NewtonStep, divergent: bool) -> Estimate:
+    def _end(self, step: NewtonStep) -> Estimate:
         """The estimate, should this step be the last."""
         objective, total, prediction = self.objective, step.total, step.prediction
-        flat = self._without_information(total) if divergent else None
         there, size = total.point + step.step + prediction.extra_step, total.wald_norm(step.step)
         moved = size > NEGLIGIBLE_STEP or objective.prior is not None  # its M is of another point
-        if prediction.trusted and moved and flat is None and not step.scored:
+        if prediction.trusted and moved and not step.scored:
             local = update_moments(objective, total, prediction.parts, there, self.sample.rows)
         else:
             local = total.at(there)
@@ -262,23 +261,13 @@ class Newton:
         shift = 0.0
         if prior is not None:
             shift = prior.max_residual_shift(there - prior.point, objective.dispersed)
-        return Estimate(local, 0, size, remainder, max_residual_shift=shift, recession=flat)
+        return Estimate(local, 0, size, remainder, max_residual_shift=shift)
 
     def _stay(self, step: NewtonStep) -> Estimate:
         """The estimate at the start of a step along which the loss did not fall."""
         total = merged(step.parts)
         size = total.wald_norm(step.full_step)
         return Estimate(total, 0, size, distance(self.objective, total, step.full_step))
-
-    def _without_information(self, total: LocalModel) -> np.ndarray | None:
-        flat = recession_directions(self.objective, self.reader, self.sample, total)
-        return flat if flat.size else None
-
-    def _separating(self, total: LocalModel) -> np.ndarray | None:
-        flat = recession_directions(
-            self.objective, self.reader, self.sample, total, by_programming=True
-        )
-        return flat if flat.size else None
 
     def _met(self, rule: StoppingRule, step: NewtonStep, end: Estimate) -> bool:
         shift = step.total.max_residual_shift(step.step, self.objective.dispersed)

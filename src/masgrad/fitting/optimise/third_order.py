@@ -183,7 +183,7 @@ def error_bound(objective: Objective, total: LocalModel, deviations: Sequence[np
 
 
 def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float:
-    """Length of a step in standard errors: of the worst coefficient, or over contrasts if larger."""
+    """Length of a step in standard errors: of the worst coefficient, or over contrasts."""
     errors = _standard_errors(objective, total)
     each = np.abs(objective.coordinates.theta(step)) / np.where(errors > 0, errors, np.inf)
     return max(float(each.max()), total.rms_wald_norm(step))

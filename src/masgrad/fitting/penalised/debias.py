@@ -26,6 +26,7 @@ import numpy as np
 
 from masgrad.data.regression import total_weight
 from masgrad.errors import IdentificationError
+from masgrad.fitting.identification.rank import Separation
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
@@ -96,11 +97,11 @@ def one_step(
     reader: Reader,
     sample: Sample,
     found: Optimum,
-    recession: np.ndarray | None,
+    separation: Separation | None,
 ) -> Estimate:
     """The step from a penalised optimum, and the local model at its end.
 
-    `recession` are directions of phi along which the loss alone would fall for ever, if any.
+    `separation` says along which directions of phi the loss alone would fall for ever, if any.
     """
     local, squared = found.local_model, is_quadratic(objective)
     check_more_rows_than_columns(local)
@@ -117,7 +118,7 @@ def one_step(
         reads=found.reads + (0 if sample.complete else 1 + (not squared)),
         correction=there.wald_norm(step),
         remainder=0.0 if squared else _remainder(objective, sample, local, step),
-        recession=recession,
+        separation=separation,
         one_step=True,
     )
 

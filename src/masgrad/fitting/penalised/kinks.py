@@ -25,7 +25,7 @@ from masgrad.fitting.penalised.notes import on_choice, on_penalty, on_top, witho
 from masgrad.fitting.penalised.parts import Split, Sums
 from masgrad.fitting.penalised.path import POINTS, Criterion, PenaltyPath, walk
 from masgrad.fitting.penalised.proximal_newton import Optimum, penalised_optimum
-from masgrad.fitting.penalised.separation import recession_without_penalty
+from masgrad.fitting.penalised.separation import separation_without_penalty
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
@@ -105,11 +105,11 @@ class KinkedPenalty(PenalisedMethod):
         assert shrunken.space is not None
         check_more_rows_than_columns(shrunken.found.local_model)
         with reader.showing(Progress(None, task.options.progress, "rows")):
-            recession = recession_without_penalty(task, objective, reader, sample, shrunken.theta)
+            separation = separation_without_penalty(task, objective, reader, sample, shrunken.theta)
             light = debias_start(
                 objective, reader, sample, shrunken.space, shrunken.found, task.options
             )
-            done = one_step(objective, reader, sample, light, recession)
+            done = one_step(objective, reader, sample, light, separation)
         reads = done.reads + shrunken.reads - shrunken.found.reads
         return replace(done, reads=reads), reader, sample
 

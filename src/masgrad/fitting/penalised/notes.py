@@ -6,8 +6,7 @@ import numpy as np
 
 from masgrad.data.regression import offset_of
 from masgrad.errors import IdentificationWarning, say
-from masgrad.fitting.assemble import kind
-from masgrad.fitting.fitted import NO_TARGET, FitInfo, Fitted
+from masgrad.fitting.fitted import NO_TARGET, FitInfo, Fitted, kind
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates

@@ -13,8 +13,8 @@ import numpy as np
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import IdentificationError, InputError
-from masgrad.fitting.fit import find_estimate, sample_for
-from masgrad.fitting.identification.rank import NullSpace, null_space
+from masgrad.fitting.fit import find_estimate, is_separated, sample_for, without_separated
+from masgrad.fitting.identification.rank import NullSpace, Separation, null_space
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, first_rows
@@ -24,10 +24,10 @@ FIRST_ASKED, FIRST_ASKED_PER_COLUMN = 4096, 20
 """Rows that are asked first."""
 
 
-def recession_without_penalty(
+def separation_without_penalty(
     task: Task, objective: Objective, reader: Reader, sample: Sample, theta: np.ndarray
-) -> np.ndarray | None:
-    """Directions of phi along which the loss alone falls for ever, (p, k), or None.
+) -> Separation | None:
+    """The separation of the rows without the penalty, or None.
 
     Args:
         task: what is fitted.
@@ -39,10 +39,11 @@ def recession_without_penalty(
     if not objective.separable or reader.monitor.interrupted:
         return None
     plain = replace(task, options=replace(task.options, penalty=None, start=theta))
-    for source, rows in _growing(task.source, sample, len(theta)):
-        part, last = replace(plain, source=source), rows.complete == sample.complete
+    growing = list(_growing(task.source, sample, len(theta)))
+    for source, rows in growing:
+        part, last = replace(plain, source=source), rows is growing[-1][1]
         null = _null_space(part, objective, reader, rows, refuse=last)
-        if null is not None and not null.not_identified.any():
+        if null is not None and not (null.not_identified.any() or null.is_undecided):
             return None
         if last:
             assert null is not None
@@ -72,17 +73,19 @@ def _null_space(
     try:
         with reader.unobserved(task.source) as quiet:
             done = find_estimate(task, objective, quiet, sample, rng)
-            return null_space(objective, quiet, sample, done.local_model, done.recession)
+            if is_separated(done):
+                done, *_ = without_separated(task, objective, quiet, sample, done)
+            return null_space(objective, quiet, sample, done.local_model, done.separation)
     except InputError:
         if refuse:
             raise
         return None
 
 
-def _bounded(null: NullSpace) -> np.ndarray | None:
-    """The directions that do not belong to empty columns."""
+def _bounded(null: NullSpace) -> Separation | None:
+    """The separation, unless it leaves nothing to estimate."""
     if null.not_identified.all():
         raise IdentificationError(
             "the responses are separated, and without the penalty there is no estimate"
         )
-    return null.recession if null.recession.size else None
+    return null.separation if null.recession.size or null.is_undecided else None

@@ -72,7 +72,7 @@ class SmoothPenalty(PenalisedMethod):
         with self.reader.anew() as reader:
             sample, rng = self._sample_again()
             done = find_estimate(task, objective, reader, sample, rng)
-            null = null_space(objective, reader, sample, done.local_model, done.recession)
+            null = null_space(objective, reader, sample, done.local_model, done.separation)
         if null.size and reader.monitor.interrupted:
             raise NoEstimate(STOPPED)
         if null.size:

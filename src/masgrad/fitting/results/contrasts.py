@@ -95,9 +95,12 @@ class Region:
 def contrast(of: Coefficients, R: Any, q: Any = None) -> Contrast:
     """Estimates of R theta, and how far each is from q."""
     rows = combinations(R, of.labels, q)
-    estimate = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
+    depends = of.depends(rows.R)
+    with np.errstate(invalid="ignore"):
+        limit = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
+    estimate = np.where(depends, limit, rows.R @ of.finite)
     cov = covariance_of(*of.combine(rows.R))
-    return Contrast(estimate, cov, rows.q, rows.labels, of.depends(rows.R), of.df)
+    return Contrast(estimate, cov, rows.q, rows.labels, depends, of.df)
 
 
 def wald_test(of: Coefficients, R: Any, q: Any = None) -> WaldTest:

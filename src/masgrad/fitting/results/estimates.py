@@ -63,8 +63,12 @@ class Estimates:
     def se(self) -> np.ndarray:
         """Standard errors, (k,); inf for what is not identified."""
         known = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
-        unknown = np.where(np.isnan(self.estimate), np.nan, np.inf)
-        return np.where(self.not_identified, unknown, known)
+        return np.where(self.not_identified, self._unknown, known)
+
+    @property
+    def _unknown(self) -> np.ndarray:
+        """Standard errors of what is not identified: NaN without any value, else inf."""
+        return np.where(np.isnan(self.estimate), np.nan, np.inf)
 
     @cached_property
     def zvalues(self) -> np.ndarray:
@@ -81,7 +85,8 @@ class Estimates:
     def conf_int(self, alpha: float = 0.05, method: str = "pointwise") -> np.ndarray:
         """Intervals (k, 2); `method` is that of `Result.conf_int`."""
         half = half_widths(self.se, self.cov, self.df, alpha, method)
-        return np.column_stack([self.estimate - half, self.estimate + half])
+        middle = np.where(np.isinf(half), 0.0, self.estimate)  # infinite, or without a sign
+        return np.column_stack([middle - half, middle + half])
 
     def to_frame(
         self, alpha: float = 0.05, method: str = "pointwise", *, heading: str = "estimate"
@@ -111,12 +116,21 @@ class Coefficients(Estimates):
         scale: of the columns, (p,).
         coordinates: of the fit.
         cov_phi: covariance in these coordinates, where combinations are to be taken in them.
+        finite: the estimates with null directions held fixed, (p,).
+        separated: mask of those that only separated rows determine, or ().
     """
 
     null_directions: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     scale: np.ndarray = field(default_factory=lambda: np.empty(0))
     coordinates: Coordinates | None = None
     cov_phi: np.ndarray | None = None
+    finite: np.ndarray = field(default_factory=lambda: np.empty(0))
+    separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+
+    @property
+    def _unknown(self) -> np.ndarray:
+        unknown = super()._unknown
+        return np.where(self.separated, np.inf, unknown) if self.separated.size else unknown
 
     def combine(self, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows A and a covariance C for which A C A' is the covariance of R theta, R (k, p)."""
@@ -158,6 +172,8 @@ def coefficients(fitted: Fitted) -> Coefficients:
         fitted.coordinates.scale,
         fitted.coordinates,
         fitted.cov_phi,
+        fitted.finite_theta,
+        fitted.separated,
     )
 
 

@@ -37,7 +37,7 @@ class Inference(Fitted):
 
     @property
     def params(self) -> Any:
-        """The estimate, (p,)."""
+        """The estimate, (p,); inf or -inf if responses are separated, NaN if that has no sign."""
         return self._named(self.theta)
 
     @property
@@ -85,9 +85,8 @@ class Inference(Fitted):
     @property
     def law(self) -> Law:
         """The estimate's law, to sample from or to push a function through."""
-        theta = np.where(np.isfinite(self.theta), self.theta, 0.0)
         note = f"{self.cov_type} covariance"
-        return Law(theta, self.cov, self.target, note, self.null_directions)  # pyright: ignore
+        return Law(self.finite_theta, self.cov, self.target, note, self.null_directions)  # pyright: ignore
 
     @property
     def _free(self) -> int:

@@ -7,7 +7,9 @@ mean, whichever way the link runs, so that limits stay within the mean's range:
 
 Where t -+ c s leaves the link's domain (1/t beyond 0), and where x depends on a direction of theta
 that is not identified, the limit is the end of the mean's range: 0, 1 or infinity, never NaN.
-A row without a finite t or without a mean has NaN in every column, and a warning.
+A row without a finite t or without a mean has NaN in every column, and a warning. If responses are
+separated, a row off the border of the recession directions has the limit of its mean: 0, 1 or
+infinity, with the whole range as its interval.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +24,8 @@ from masgrad.data.regression import as_vector, weigh
 from masgrad.data.table_source import predictors
 from masgrad.errors import InputError, InputTypeError, MissingWarning, say
 from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.identification.rank import BORDER
+from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.results.estimates import coefficients, reference
 from masgrad.fitting.sources import matrices
 from masgrad.models.glm import GLM
@@ -96,10 +100,13 @@ def _columns(
     """The columns of a block, and its predictors t."""
     t, J = _predictor(result, X, interval is not None)
     t = t if known is None else t + known
+    sides = _sides(result, X)
+    limit = np.asarray(response.mean(np.where(sides == 0, t, sides * np.inf)))
     if J is None or interval is None:
-        return (np.asarray(response.mean(t)),), t
+        return (limit,), t
     c = reference(result.df).ppf((1 + interval) / 2)
-    return _with_interval(response, t, _errors(result, J), c), t
+    mean, *others = _with_interval(response, t, _errors(result, J), c)
+    return (np.where(sides == 0, mean, limit), *others), t
 
 
 def _rows(
@@ -155,7 +162,7 @@ def _beside(blocks: Iterator[np.ndarray], known: np.ndarray | None) -> Blocks:
 
 def _predictor(result: Fitted, X: np.ndarray, slopes: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """t at every row and, if asked for, its gradient in theta."""
-    theta = np.where(np.isfinite(result.theta), result.theta, 0.0)
+    theta = result.finite_theta
     if not isinstance(result.model, ReluNetwork):
         return X @ theta, X if slopes else None
     import jax
@@ -164,6 +171,24 @@ def _predictor(result: Fitted, X: np.ndarray, slopes: bool) -> tuple[np.ndarray,
     t = np.asarray(jax.vmap(at, (None, 0))(theta, X))
     t = np.where(np.isfinite(X).all(1), t, np.nan)  # a unit of -inf is 0, as if it were known
     return t, np.asarray(jax.vmap(jax.grad(at), (None, 0))(theta, X)) if slopes else None
+
+
+def _sides(result: Fitted, X: np.ndarray) -> np.ndarray:
+    """-1, 1 for rows whose predictor goes to that infinity; 0 if it is finite, NaN if unknown.
+
+    The first recession direction that a row is not on the border of decides.
+    """
+    if not result.recession.size:
+        return np.zeros(len(X))
+    assert result.model is not None
+    U = Objective(result.model, result.coordinates).features((X, X))
+    D = result.coordinates.phi(result.recession)
+    along = U @ D
+    size = np.linalg.norm(U, axis=1, keepdims=True) * np.linalg.norm(D, axis=0)
+    off = np.abs(along) > BORDER * size
+    first = np.take_along_axis(np.sign(along), off.argmax(1)[:, None], 1)[:, 0]
+    unknown = np.where(coefficients(result).depends(X), np.nan, 0.0)
+    return np.where(off.any(1), first, unknown)
 
 
 def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:

@@ -21,7 +21,8 @@ from masgrad.data.formula.terms import Terms
 from masgrad.errors import InputError
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, ThirdOrder
+from masgrad.fitting.objective.local_model import SPECTRA, LocalModel
+from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.results.estimates import coefficients
@@ -139,6 +140,8 @@ def _to_json(r: Fitted) -> dict[str, Any]:
         "cov_phi": None if r.cov_phi is None else _pack(r.cov_phi),
         "null_directions": _pack(r.null_directions),
         "not_identified": r.not_identified.tolist(),
+        "recession": _pack(r.recession),
+        "separated": r.separated.tolist(),
         "coordinates": _fields(r.coordinates),
         "local_model": _fields(r.local_model),
     }
@@ -162,6 +165,8 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         local_model=_local_model(body["local_model"]),
         null_directions=_unpack(body["null_directions"]),
         not_identified=np.array(body["not_identified"], bool),
+        recession=_unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
+        separated=np.array(body.get("separated", []), bool),
         status=Status[body["status"]],
         terms=None if body["terms"] is None else Terms.from_json(body["terms"]),
         df=body["df"],
@@ -187,7 +192,7 @@ def _path(values: dict[str, Any]) -> PenaltyPath:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    return {k: _field(v) for k, v in vars(record).items() if k != "spectrum"}
+    return {k: _field(v) for k, v in vars(record).items() if k not in SPECTRA}
 
 
 def _field(value: Any) -> Any:

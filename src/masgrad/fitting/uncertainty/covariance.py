@@ -98,7 +98,7 @@ def _sandwich(
             local, reads = deviance_pass(objective, reader, sample, local), 1
     if not objective.linear:
         check_kinks(objective, local, sample)
-    null = null_space(objective, reader, sample, local, done.recession)
+    null = null_space(objective, reader, sample, local, done.separation)
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
     noise = objective.gradient_noise(local, sample.design_effect)

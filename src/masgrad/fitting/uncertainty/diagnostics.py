@@ -153,7 +153,9 @@ def _identification(
         said = f"{every} direction has an estimate."
         said = f"the responses are not separated: {said}" if objective.separable else said
     ok = not others.any()
-    if ok and objective.separable and not settled:
+    if ok and null.is_undecided:
+        ok, said = None, "not known: neither an optimum nor a separating direction was found."
+    elif ok and objective.separable and not settled:
         ok, said = None, "not known: the estimate has not settled."
     found = [Diagnostic("separation", ok, said)]
     if empty.any():

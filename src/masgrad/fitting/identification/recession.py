@@ -1,0 +1,294 @@
+"""Separation: directions along which the likelihood rises for ever, found and verified.
+
+A row is at its boundary if its loss falls for ever one way: y = 0 (s = -1), and y = 1 of a binomial
+response (s = 1). Every other row is interior. If the loss is convex in the linear predictor, the
+likelihood has no maximum exactly if there is a recession direction d with
+
+    s_i x_i'd >= 0 at the boundary,  > 0 for some of these rows,  x_i'd = 0 for interior rows
+
+(Albert & Anderson 1984; Correia, Guimaraes & Zylkin 2019). Rows with x_i'd > 0 are separated: their
+loss and gradient vanish in the limit, and the others are fitted without them, as long as those have
+a recession direction of their own. Two certificates end the search.
+
+- An optimum exists: the Newton step of some point leaves every residual its sign (`rank.py`), or
+  some rows of full rank have no recession direction; more rows only remove directions.
+- The rows are separated: the signs of s_i x_i'd were verified on all rows in one read. A row is on
+  the border if |x_i'd| <= 1e-9 |x_i| |d|, so that no unit, order or block matters.
+
+Candidates are, in this order, the step of a Newton path, on the null space of the rows that it does
+not carry to their boundary; a linear program over the rows that matter, below a size; and the
+iterative rectifier, least squares of the positive part of the last fit. Each takes a bounded number
+of reads. If none ends with a certificate, separation is undecided.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from masgrad.fitting.identification.program import (
+    LARGEST_PROGRAM,
+    PROGRAMS,
+    maximal_direction,
+    of_length_one,
+)
+from masgrad.fitting.identification.rank import BORDER, Separation, empty_columns, has_optimum
+from masgrad.fitting.objective.local_model import (
+    ZERO_EIGENVALUE,
+    LocalModel,
+    null_basis,
+    scaled_spectrum,
+)
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.sources import Sample
+from masgrad.types import Rows
+
+CARRIED = 0.5
+"""Share of a row's own Newton step beyond which a path carries it to its boundary."""
+
+CLEARLY = 1e-3
+"""Cosine between a row and a candidate beyond which the row may be separated."""
+
+FIRST_ROWS, MORE_ROWS = 2000, 500
+"""Rows of the first program, and those that are added to each later one."""
+
+RECTIFIER_STEPS, RECTIFIER_TRIALS = 12, 3
+"""Least-squares fits of the rectifier before a trial, and the number of trials."""
+
+POLISHINGS = 3
+"""Projections of one candidate on the null space of the rows that it leaves on the border."""
+
+Guess = Callable[["Block"], np.ndarray]
+"""Mask of the rows of a block that may be separated."""
+
+
+class Block(NamedTuple):
+    """Rows in phi scaled to length 1, their sides, and the rows themselves."""
+
+    U: np.ndarray
+    s: np.ndarray
+    rows: Rows
+
+
+class _Verified(NamedTuple):
+    """What one read says about a direction."""
+
+    wrong: np.ndarray
+    separated: int
+    border: int
+    gram: np.ndarray
+
+
+def exists(local: LocalModel) -> Separation:
+    """An optimum exists."""
+    none = np.empty((len(local.point), 0))
+    return Separation(False, none, none)
+
+
+def undecided(local: LocalModel) -> Separation:
+    """No certificate: directions without information have no estimate, whatever the reason."""
+    return Separation(None, np.empty((len(local.point), 0)), local.null_directions)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search over all rows of a reader, from the local model of all rows at a point."""
+
+    objective: Objective
+    reader: Reader
+    sample: Sample
+    local: LocalModel
+
+    def decide(self) -> Separation:
+        if has_optimum(self.objective, self.local, self._every()):
+            return exists(self.local)
+        fixed = self.fixed.shape[1]
+        if fixed and has_optimum(self.objective, self.local, self._every(), fixed):
+            return exists(self.local)
+        if not self.interior.shape[1]:
+            return exists(self.local)
+        for candidate in (self._from_path, self._from_programs, self._from_rectifier):
+            found = candidate()
+            if found is not None:
+                return found
+        return undecided(self.local)
+
+    @cached_property
+    def empty(self) -> np.ndarray:
+        """Indices of the columns that are 0 in every row; collinear columns are an error."""
+        if (known := known_separation(self.reader)) is not None:
+            return known.empty
+        gram = self._gram(lambda block: np.zeros(len(block.s), bool))
+        return empty_columns(self.objective.coordinates, gram, self.reader.source.names)
+
+    @cached_property
+    def fixed(self) -> np.ndarray:
+        """Directions that no row knows: empty columns, and those of rows that are left out."""
+        axes, known = self._axes, known_separation(self.reader)
+        return axes if known is None else np.column_stack([axes, known.null])
+
+    @property
+    def _axes(self) -> np.ndarray:
+        return np.eye(len(self.local.point))[:, self.empty]
+
+    @cached_property
+    def interior(self) -> np.ndarray:
+        """Basis of the directions along which no interior row moves, (p, k)."""
+        return null_basis(self._gram(lambda block: block.s != 0), self.fixed)
+
+    # Reads.
+
+    def _every(self) -> Iterable[Rows]:
+        parts = self.reader.every_row(self.sample)
+        assert parts is not None
+        return parts
+
+    def _blocks(self) -> Iterator[Block]:
+        for rows in self._every():
+            U = self.objective.features(rows)
+            size = np.linalg.norm(U, axis=1, keepdims=True)
+            yield Block(U / np.where(size > 0, size, 1.0), self.objective.sides(rows), rows)
+
+    def _gram(self, guess: Guess) -> np.ndarray:
+        """Sum of x x' over the rows that are not guessed to be separated, scaled to length 1."""
+        total = np.zeros_like(self.local.hessian)
+        for block in self._blocks():
+            U = block.U[~guess(block)]
+            total += U.T @ U
+        return total
+
+    def _verify(self, d: np.ndarray) -> _Verified:
+        """Which rows are on the wrong side of d, and the Gram matrix of those on its border."""
+        wrong, separated, border = np.empty((0, len(d))), 0, 0
+        gram = np.zeros_like(self.local.hessian)
+        for block in self._blocks():
+            along = block.U @ d
+            off = np.abs(along) > BORDER
+            right = off & (block.s * along > 0)
+            signs = np.where(block.s == 0, -np.sign(along), block.s)
+            wrong = _furthest(np.concatenate([wrong, (signs[:, None] * block.U)[off & ~right]]), d)
+            separated, border = separated + int(right.sum()), border + int((~off).sum())
+            U = block.U[~off]
+            gram += U.T @ U
+        return _Verified(wrong, separated, border, gram)
+
+    def _accepted(self, d: np.ndarray) -> Separation | _Verified:
+        """The separation along d, if every row is on its side."""
+        d = d / np.linalg.norm(d)
+        seen = self._verify(d)
+        if len(seen.wrong) or not seen.separated:
+            return seen
+        known, null = known_separation(self.reader), null_basis(seen.gram, self._axes)
+        recession = d[:, None] if known is None else np.column_stack([known.recession, d])
+        null = self._refined(null, d, seen.gram)
+        return Separation(True, recession, null, self.empty, seen.border)
+
+    def _refined(self, null: np.ndarray, d: np.ndarray, gram: np.ndarray) -> np.ndarray:
+        """The null space, corrected by products of rows with it, which keep more digits."""
+        total = np.zeros_like(null)
+        for block in self._blocks():
+            U = block.U[np.abs(block.U @ d) <= BORDER]
+            total += U.T @ (U @ null)
+        size, values, Q = scaled_spectrum(gram)
+        keep = values > ZERO_EIGENVALUE
+        along = (Q[:, keep].T @ (total / size[:, None])) / values[keep][:, None]
+        return np.linalg.qr(null - Q[:, keep] @ along / size[:, None])[0]
+
+    # Candidates.
+
+    def _polished(self, d: np.ndarray, guess: Guess) -> Separation | None:
+        """d on the null space of the rows that are not guessed, then of those it leaves behind."""
+        for _ in range(POLISHINGS):
+            null = null_basis(self._gram(guess), self.fixed)
+            d = null @ (null.T @ d)
+            if not d.any():
+                return None
+            found = self._accepted(d)
+            if isinstance(found, Separation):
+                return found
+            guess = _carried_by(d)
+        return None
+
+    def _from_path(self) -> Separation | None:
+        """The Newton step, and the point that the path has reached."""
+        phi, step = self.local.point, self.local.newton()
+        d = self.interior @ (self.interior.T @ phi)
+        found = self._accepted(d) if d.any() else None
+        if isinstance(found, Separation):
+            return found
+        return self._polished(step, _carried_by_step(self.objective, phi, step))
+
+    def _from_programs(self) -> Separation | None:
+        """Linear programs over the rows that matter, until none is on the wrong side."""
+        k = self.interior.shape[1]
+        most = LARGEST_PROGRAM // k
+        if most < 2 * k:
+            return None
+        chosen = self._working_set(min(most, FIRST_ROWS))
+        for _ in range(PROGRAMS):
+            c = None if len(chosen) > most else maximal_direction(chosen)
+            if c is None or self.reader.monitor.interrupted:
+                return None
+            if not c.any():
+                free = null_basis(chosen.T @ chosen, np.empty((k, 0)))
+                if not free.shape[1]:  # rows of full rank without a recession direction
+                    return exists(self.local)
+                c = free[:, 0]
+            found = self._accepted(self.interior @ c)
+            if isinstance(found, Separation):
+                return found
+            chosen = np.concatenate([chosen, of_length_one(found.wrong @ self.interior)])
+        return None
+
+    def _working_set(self, most: int) -> np.ndarray:
+        """Pilot rows at their boundary with the smallest margins, in the interior's directions."""
+        U, s = self.objective.features(self.sample.rows), self.objective.sides(self.sample.rows)
+        signed = (s[:, None] * U)[s != 0]
+        margins = signed @ self.local.point
+        return of_length_one(signed[np.argsort(margins, kind="stable")[:most]] @ self.interior)
+
+    def _from_rectifier(self) -> Separation | None:
+        """Least squares of the positive part of the last fit, beginning with 1 for every row."""
+        gram = self.interior.T @ self._gram(lambda block: block.s == 0) @ self.interior
+        inverse, c = np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True), None
+        for _ in range(RECTIFIER_TRIALS):
+            for _ in range(RECTIFIER_STEPS):
+                c = inverse @ self._rectified(c)
+            assert c is not None
+            d = self.interior @ c
+            if self.reader.monitor.interrupted or not d.any():
+                return None
+            found = self._polished(d, _carried_by(d))
+            if found is not None:
+                return found
+        return None
+
+    def _rectified(self, c: np.ndarray | None) -> np.ndarray:
+        """Sum of z max(z'c, 0) over the rows at their boundary; of z alone at first."""
+        total = np.zeros(self.interior.shape[1])
+        for block in self._blocks():
+            Z = (block.s[:, None] * block.U)[block.s != 0] @ self.interior
+            total += (np.ones(len(Z)) if c is None else np.maximum(Z @ c, 0.0)) @ Z
+        return total
+
+
+def known_separation(reader: Reader) -> Separation | None:
+    """The separation of rows that the reader leaves out already."""
+    return getattr(reader.source, "separation", None)
+
+
+def _carried_by_step(objective: Objective, phi: np.ndarray, step: np.ndarray) -> Guess:
+    return lambda block: objective.advances(phi, step, block.rows) > CARRIED
+
+
+def _carried_by(d: np.ndarray) -> Guess:
+    """Rows that are clearly on their side of d."""
+    least = CLEARLY * np.linalg.norm(d)
+    return lambda block: block.s * (block.U @ d) > least
+
+
+def _furthest(signed: np.ndarray, d: np.ndarray) -> np.ndarray:
+    return signed[np.argsort(signed @ d, kind="stable")[:MORE_ROWS]]
