@@ -69,8 +69,7 @@ def predicted_blocks(
     """Predictions block by block: a column named `which`, and with an interval the others."""
     if interval is not None and not 0 < as_number("interval", interval) < 1:
         raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
-    if which not in WHICH:
-        raise InputError(f"which={which!r} is not known; use one of {', '.join(WHICH)}")
+    check_which(which)
     if isinstance(data, tuple):
         raise InputTypeError("predict takes X alone, not (X, y)")
     response = _response(result) if which == "mean" else Response(lambda t: t)
@@ -84,6 +83,12 @@ def predicted_blocks(
         names = (which, *INTERVAL)[: len(columns)]
         yield {n: np.where(none, np.nan, a) for n, a in zip(names, columns, strict=True)}
     missing.warn(place)
+
+
+def check_which(which: str) -> None:
+    """Refuse what cannot be predicted."""
+    if which not in WHICH:
+        raise InputError(f"which={which!r} is not known; use one of {', '.join(WHICH)}")
 
 
 def _columns(
