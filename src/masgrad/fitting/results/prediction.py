@@ -148,7 +148,7 @@ def _known(offset: Any, exposure: Any, data: Any) -> np.ndarray | None:
     rows = data.shape[0] if hasattr(data, "shape") else len(data)
     parts = {"offset": offset, "exposure": exposure}
     given = [None if v is None else as_vector(k, v, rows) for k, v in parts.items()]
-    return weigh([None, *given]).offset
+    return weigh([None, *given], missing=True).offset
 
 
 def _beside(blocks: Iterator[np.ndarray], known: np.ndarray | None) -> Blocks:
@@ -246,6 +246,8 @@ class Missing:
 
     def _reason(self, x: np.ndarray, t: float) -> str:
         wrong = np.flatnonzero(~np.isfinite(x))
+        if not len(wrong) and np.isnan(t):
+            return "its offset or exposure has no finite value"
         if not len(wrong):
             return f"its linear predictor {t:g} has no mean"
         j = int(wrong[0])
