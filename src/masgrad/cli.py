@@ -12,7 +12,7 @@ import typer
 
 from masgrad.errors import MasgradError, printable
 from masgrad.fitting.options import KEYWORDS
-from masgrad.interrupts import heard
+from masgrad.interrupts import heard, postponed
 from masgrad.version import __version__
 
 app = typer.Typer(
@@ -115,7 +115,8 @@ def paper(
     if seeds and experiment in STUDIES:
         raise typer.BadParameter(f"--seeds is for {', '.join(EXPERIMENTS)}")
     _cache_compilations()
-    from masgrad.paper import report, studies
+    with postponed():
+        from masgrad.paper import report, studies
 
     if experiment == "all":
         report.report_all(out, quick, seed, seeds)
@@ -176,7 +177,8 @@ def fit(
     """
     if data and formula is None:
         raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
-    from masgrad.fitting.commands import fit_files, fit_keywords
+    with postponed():
+        from masgrad.fitting.commands import fit_files, fit_keywords
 
     reads = int(passes) if re.fullmatch("-?[0-9]{1,9}", passes) else passes
     named = {"weights": weights, "offset": offset, "exposure": exposure}
@@ -204,7 +206,8 @@ def show(
     ] = None,
 ) -> None:
     """Print a saved result."""
-    from masgrad.fitting.commands import check_picture, show_result
+    with postponed():
+        from masgrad.fitting.commands import check_picture, show_result
 
     with _of_options():
         check_picture(plot)
@@ -237,7 +240,8 @@ def predict(
 
     Files are read in the order given, those of a glob or a directory sorted.
     """
-    from masgrad.fitting.commands import check_predictions, predict_files
+    with postponed():
+        from masgrad.fitting.commands import check_predictions, predict_files
 
     with _of_options():
         check_predictions(out, which)
@@ -290,7 +294,8 @@ def plan(
         raise typer.BadParameter("a file needs --response, the name of its column y")
     if data and any(c is not None for c in constants.values()):
         raise typer.BadParameter("give a file, or --alpha, --gamma, ... without one")
-    from masgrad.planner import Constants, Design, Goals, plan_constants, plan_files
+    with postponed():
+        from masgrad.planner import Constants, Design, Goals, plan_constants, plan_files
 
     goals = Goals(epsilon, delta, rows, half_width, level)
     if not data or response is None:
@@ -321,6 +326,8 @@ def main() -> None:
                 app()
             finally:
                 sys.stdout.flush()
+    except KeyboardInterrupt:  # before the command has begun
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # such as `masgrad predict ... | head`
         sys.exit(1)
     except (MasgradError, OSError) as error:

@@ -77,7 +77,7 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
         return _checked(_from_json(_renamed(body) if format == OLD_FORMAT else body, model))
     except MasgradError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InputError(
             f"{path} is no result that this version of masgrad can read ({error}); save it again"
         ) from None
@@ -86,15 +86,24 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
 def _checked(r: Fitted) -> Fitted:
     """The record itself, if its parts have the types and sizes that belong together."""
     p, k = len(r.theta), r.null_directions.shape[-1]
-    shapes = {
-        "theta": (r.theta, (p,)),
-        "cov": (r.cov, (p, p)),
-        "null_directions": (r.null_directions, (p, k)),
-        "not_identified": (r.not_identified, (p,)),
-        "penalized": (r.theta if r.penalized is None else r.penalized, (p,)),
-        "coordinates": (r.coordinates.matrix, (p, p)),
-        "local_model": (r.local_model.hessian, (p, p)),
+    vectors = {
+        "theta": r.theta,
+        "not_identified": r.not_identified,
+        "penalized": r.theta if r.penalized is None else r.penalized,
+        "centre": r.coordinates.centre,
+        "scale": r.coordinates.scale,
+        "point": r.local_model.point,
+        "gradient": r.local_model.gradient,
     }
+    matrices = {
+        "cov": r.cov,
+        "coordinates": r.coordinates.matrix,
+        "hessian": r.local_model.hessian,
+        "meat": r.local_model.meat,
+    }
+    shapes = {name: (array, (p,)) for name, array in vectors.items()}
+    shapes |= {name: (array, (p, p)) for name, array in matrices.items()}
+    shapes["null_directions"] = r.null_directions, (p, k)
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}, not {shape}")
@@ -103,8 +112,10 @@ def _checked(r: Fitted) -> Fitted:
         raise ValueError("a name or a note is no text")
     if r.terms is not None and len(r.terms.names) != p:
         raise ValueError(f"{len(r.terms.names)} columns of X for {p} parameters")
-    if not isinstance(r.nobs, int) or not isinstance(r.df, int | None):
-        raise ValueError(f"{r.nobs!r:.40} is no number of rows")
+    local = r.local_model
+    numbers = (r.nobs, r.df or 0, local.count, local.squares, local.loss, local.rows)
+    if not all(isinstance(value, int | float) for value in numbers):
+        raise ValueError(f"{numbers!r:.80} are no numbers")
     return r
 
 
@@ -202,8 +213,8 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
 
 def _fit_info(values: dict[str, Any]) -> FitInfo:
     path = tuple((str(stage), float(distance)) for stage, distance in values["path"])
-    numbers = {name: value + 0 for name, value in values.items() if name != "path"}
-    return FitInfo(**numbers, path=path)
+    numbers = {name: float(value) for name, value in values.items() if name != "path"}
+    return FitInfo(**{**numbers, "reads": int(values["reads"]), "path": path})
 
 
 def _diagnostics(saved: list[dict[str, Any]]) -> Diagnostics:
