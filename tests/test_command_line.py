@@ -296,3 +296,12 @@ def test_the_bar_tells_speed_and_time_left(monkeypatch):
     with progress.Progress(None, True) as bar:
         bar.update(12)
         assert bar.bar.tasks[0].fields["count"] == "12 steps"
+
+
+def test_there_is_no_bar_where_stderr_is_closed(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert progress.Progress(10).show is False
+    closed = (tmp_path / "closed").open("w")
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    assert progress.Progress(10).show is False

@@ -252,7 +252,7 @@ def write(table: pd.DataFrame, path: str) -> None:
 def test_a_file_that_changes_during_a_fit_is_refused(path, folder, monkeypatch):
     table = simulated()
     write(table, path)
-    replaced_after_learning(monkeypatch, lambda: write(table[:200], path))
+    replaced_after_learning(monkeypatch, lambda: write(table.head(200), path))
     with pytest.raises(InputError, match=f"{path} has changed while it was read"):
         mg.glm(FORMULA, path)
     write(table, path)

@@ -353,6 +353,8 @@ def test_decimals_and_long_doubles_are_numbers(rng):
     tables = [pd.DataFrame({"x": decimals}), pd.DataFrame({"x": arrow})]
     tables += [pa.table({"x": pa.array(decimals)}), pl.DataFrame({"x": decimals})]
     tables += [pd.DataFrame({"x": x.astype(np.longdouble)})]
+    numbered = mg.fit(mg.Linear(), (pd.DataFrame({0: decimals}), y))
+    np.testing.assert_allclose(numbered.params, one.params, rtol=1e-12)
     for table in tables:
         np.testing.assert_allclose(plain.predict(table), plain.predict({"x": x}), rtol=1e-12)
         np.testing.assert_allclose(one.predict(table), one.predict(x[:, None]), rtol=1e-12)

@@ -206,8 +206,10 @@ def numbers_of(data: Any, names: Sequence[str] = ()) -> tuple[np.ndarray, tuple[
     chosen = list(names) or present
     check_columns("X", chosen, present)
     if isinstance(frame, pd.DataFrame):
-        decimals = {n: _from_objects(frame[n], n) for n in chosen if frame[n].dtype == object}
-        frame = frame.assign(**decimals) if decimals else frame
+        objects = [name for name in chosen if frame[name].dtype == object]
+        frame = frame.copy(deep=False) if objects else frame
+        for name in objects:
+            frame[name] = _from_objects(pd.Series(frame[name]), name)
         for name in chosen:
             if not pd.api.types.is_numeric_dtype(frame[name]):
                 raise _encode_it(name, frame[name].dtype)
