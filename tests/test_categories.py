@@ -1,6 +1,9 @@
 """Levels are learned once and hold for every block, file and later table; containers agree."""
 
 import json
+import re
+from datetime import date, time
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -256,11 +259,18 @@ BAD = {
     "unknown": ({}, "y ~ zz + a", "no column 'zz'; it has y, a"),
     "unknown in a category": ({}, "y ~ C(zz)", "no column 'zz'"),
     "times": ({"g": pd.date_range("2020", periods=4)}, "y ~ g", "'g' is not numeric .timestamp"),
-    "times as categories": (
-        {"g": pd.date_range("2020", periods=4)},
+    "lengths of time": ({"g": pd.to_timedelta(range(4), "D")}, "y ~ C(g)", "to text"),
+    "structures in Arrow": (
+        {"g": pd.array([{"u": 1}] * 4, pd.ArrowDtype(pa.struct({"u": pa.int64()})))},
         "y ~ C(g)",
-        "to text",
+        "'g' holds values of type struct.*convert it to text",
     ),
+    "lists": (
+        {"g": pd.array([[1]] * 4, pd.ArrowDtype(pa.list_(pa.int64())))},
+        "y ~ C(g)",
+        "'g' holds values of type list",
+    ),
+    "bytes": ({"g": pd.array([b"u"] * 4, pd.ArrowDtype(pa.binary()))}, "y ~ C(g)", "to text"),
     "mixed": ({"g": ["u", 1, 2, 3]}, "y ~ C(g)", "'g' mixes values: 'u' at row 0"),
     "lengths": ({"a": [1.0]}, "y ~ a", "do not make a table"),
 }
@@ -359,3 +369,96 @@ def test_levels_that_floats_would_merge(tmp_path):
     with pytest.raises(InputError, match=r"'id' holds .* digits"):
         mg.glm("y ~ C(id)", tmp_path / "t.csv")
     assert len(mg.glm("y ~ C(id)", frame).params) == 6
+
+
+TIMES = {
+    "days": pd.Series(pd.to_datetime(["2020-03-01", "2020-03-02", "2019-12-31"])),
+    "seconds": pd.Series(
+        pd.to_datetime(["2020-03-01 12:00:01", "2020-03-02 00:00:00", "2019-12-31 01:00:00"])
+    ),
+    "zones": pd.Series(pd.to_datetime(["2020-03-01", "2020-03-02", "2019-12-31"], utc=True)),
+    "dates": pd.Series([date(2020, 3, 1), date(2020, 3, 2), date(2019, 12, 31)]),
+    "times": pd.Series([time(12), time(23, 59, 1), time(3)]),
+    "numbers": pd.Series([0.5, 1.25, 0.25]),
+    "decimals": pd.Series([Decimal("0.5"), Decimal("1.25"), Decimal("0.25")]),
+    "bools": pd.Series([True, True, False]),
+}
+
+
+@pytest.mark.parametrize("name", list(TIMES))
+def test_levels_of_every_type_are_saved_and_alike_in_every_container(name, rng, tmp_path):
+    """The smallest is the base; a loaded result predicts, also for a file of another kind."""
+    values = TIMES[name]
+    table = pd.DataFrame({"y": rng.normal(size=60), "g": values[np.arange(60) % 3].to_numpy()})
+    table["g"] = table["g"].astype(values.dtype)
+    table.to_parquet(tmp_path / "rows.parquet")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    r = mg.glm("y ~ C(g)", table)
+    means = table.groupby("g")["y"].mean()
+    np.testing.assert_allclose(r.params.iloc[0], means.iloc[0], rtol=1e-9)
+    np.testing.assert_allclose(r.params.iloc[0] + r.params.iloc[1], means.iloc[1], rtol=1e-9)
+    r.save(tmp_path / "r.json")
+    loaded = mg.load(tmp_path / "r.json")
+    others = (pl.from_pandas(table), pa.Table.from_pandas(table), tmp_path / "rows.parquet")
+    coded = table.astype({"g": "category"})
+    csv = () if name in ("seconds", "zones") else (tmp_path / "rows.csv",)  # written otherwise
+    for other in (table, coded, *others, *csv):
+        np.testing.assert_array_equal(loaded.predict(other), r.predict(table))
+        assert mg.glm("y ~ C(g)", other).names == r.names
+
+
+def test_dates_are_named_as_they_are_written():
+    table = {"y": [1.0, 2, 4, 3], "g": pd.to_datetime(["2020-01-02", "2020-01-01"] * 2)}
+    assert mg.glm("y ~ C(g)", table).names == ("Intercept", "C(g)[T.2020-01-02]")
+
+
+def test_intervals_and_periods_are_categories(rng, tmp_path):
+    x = rng.normal(size=200)
+    table = pd.DataFrame({"y": x + rng.normal(size=200), "g": pd.cut(x, [-9, -1, 0, 10])})
+    r = mg.glm("y ~ g", table)
+    assert r.names == ("Intercept", "g[T.(-1, 0]]", "g[T.(0, 10]]")  # in their order, not as text
+    r.save(tmp_path / "r.json")
+    np.testing.assert_array_equal(mg.load(tmp_path / "r.json").predict(table), r.predict(table))
+    months = pd.Series(pd.period_range("2020-11", periods=3, freq="M"))
+    table["g"] = months[np.arange(200) % 3].to_numpy()
+    assert mg.glm("y ~ C(g)", table).names[1:] == ("C(g)[T.2020-12]", "C(g)[T.2021-01]")
+
+
+@pytest.mark.parametrize(
+    "odd, words",
+    [
+        (["1_000"], "'1_000' at row 7"),
+        (["1.000,5"], "'1.000,5' at row 7"),
+        (["unknown"], "'unknown' at row 7"),
+        ([f"{k},5" for k in range(450)], "'0,5' at row 0"),
+        ([f"{k}%" for k in range(450)], "'0%' at row 0"),
+    ],
+)
+def test_numbers_written_otherwise_are_no_categories(odd, words, rng, tmp_path):
+    """One value of 450, or all of them; C() says that they are."""
+    x = [f"{value:.4f}" for value in np.linspace(-3, 3, 450)]
+    x = x[:7] + odd + x[8:] if len(odd) == 1 else odd
+    table = pd.DataFrame({"y": rng.normal(size=900), "x": x * 2})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    for data in (table, tmp_path / "rows.csv"):
+        with pytest.raises(InputTypeError, match=f"'x' is text, though .*{re.escape(words)}"):
+            mg.glm("y ~ x", data)
+    assert len(mg.glm("y ~ C(x)", tmp_path / "rows.csv").params) == 450
+
+
+def test_codes_that_turn_to_text_far_down_a_file_are_text(rng, tmp_path):
+    """Arrow takes the column for numbers, by its first megabyte."""
+    N = 120_000
+    table = pd.DataFrame({"y": rng.normal(size=N), "code": rng.integers(0, 3, N).astype(str)})
+    table.loc[N - 2 :, "code"] = "A1"
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    r = mg.glm("y ~ C(code)", tmp_path / "rows.csv")
+    assert r.names == ("Intercept", "C(code)[T.1]", "C(code)[T.2]", "C(code)[T.A1]")
+    np.testing.assert_allclose(
+        r.params, mg.glm("y ~ C(code)", table).params, atol=1e-3 * r.bse.min()
+    )
+    table[:100].to_csv(tmp_path / "first.csv", index=False)  # in which all codes are numbers
+    np.testing.assert_array_equal(r.predict(tmp_path / "first.csv"), r.predict(table[:100]))
+    for formula in ("y ~ code", "y ~ C(code) + code"):
+        with pytest.raises(InputTypeError, match="'code' is not numeric"):
+            mg.glm(formula, tmp_path / "rows.csv")

@@ -98,20 +98,30 @@ def test_a_saved_result_speaks_in_another_process(table, masgrad):
         ((*FIT, "--nonsense"), 2, "--nonsense"),
         (("fit", "none.csv", "--formula", "y ~ a"), 1, "masgrad: none.csv: no such file"),
         (("fit", "rows.csv", "--formula", "y ~ zzz"), 1, "'zzz'"),
-        ((*FIT[:4], "--family", "zzz"), 1, "family='zzz'"),
-        ((*FIT, "--passes", "many"), 1, "passes='many'"),
+        ((*FIT[:4], "--family", "zzz"), 2, "family='zzz'"),
+        ((*FIT, "--link", "zzz"), 2, "zzz"),
+        ((*FIT, "--passes", "many"), 2, "passes='many'"),
+        ((*FIT, "--passes=--5"), 2, "passes='--5'"),
+        ((*FIT, "--passes=-5"), 2, "passes=-5"),
+        ((*FIT, "--memory", "infMB"), 2, "memory=inf"),
+        ((*FIT, "--memory", "nanMB"), 2, "memory=nan"),
+        ((*FIT, "--cov-type", "zzz"), 2, "cov_type='zzz'"),
+        ((*FIT, "--method", "zzz"), 2, "method='zzz'"),
+        ((*FIT, "--seed", "-1"), 2, "--seed"),
+        (("fit", "", "--formula", "y ~ a"), 1, "the path is empty"),
+        ((*FIT, "--save", "."), 1, "is a folder"),
         ((*FIT, "--save", "no/r.json"), 1, "no/r.json: there is no folder no"),
         (("show",), 2, "RESULT"),
         (("show", "none.json"), 1, "none.json"),
         (("show", "rows.csv"), 1, "rows.csv is not a saved result"),
         (("show", "r.json", "--level", "2"), 2, "'--level': 2.0"),
-        (("show", "r.json", "--plot", "r.txt"), 1, "r.txt: a name that ends in"),
+        (("show", "r.json", "--plot", "r.txt"), 2, "r.txt: a name that ends in"),
         (("show", "r.json", "--html", "no/r.html"), 1, "there is no folder no"),
         (("predict", "r.json"), 2, "data"),
         (("predict", "r.json", "none.csv"), 1, "none.csv: no such file"),
         (("predict", "r.json", "rows.csv", "--interval", "95"), 2, "'--interval': 95.0"),
-        (("predict", "r.json", "rows.csv", "--out", "m.txt"), 1, "m.txt: a file that ends in"),
-        (("predict", "r.json", "rows.csv", "--which", "x"), 1, "which='x' is not known"),
+        (("predict", "r.json", "rows.csv", "--out", "m.txt"), 2, "m.txt: a file that ends in"),
+        (("predict", "r.json", "rows.csv", "--which", "x"), 2, "which='x' is not known"),
         (("predict", "r.json", "other.csv"), 1, "'a'"),
     ],
 )  # fmt: skip
@@ -155,7 +165,7 @@ def test_penalties_on_the_command_line(table, masgrad):
     )
     for args, words in wrong:
         code, _, err = masgrad(*FIT, *args)
-        assert code == 1 and words in err and "Traceback" not in err
+        assert code == 2 and words in err and "Traceback" not in err
 
 
 def test_columns_are_passed_on_where_given(table, masgrad, monkeypatch):
@@ -164,10 +174,13 @@ def test_columns_are_passed_on_where_given(table, masgrad, monkeypatch):
         "masgrad.fitting.commands.glm", lambda *_, **options: seen.update(options) or r
     )
     masgrad(*FIT)
-    assert not seen.keys() & {"link", "weights", "offset", "exposure"}
-    given = {"link": "probit", "weights": "w", "offset": "o", "exposure": "e", "cov_type": "HC1"}
-    masgrad(*FIT, *(part for k, v in given.items() for part in (f"--{k.replace('_', '-')}", v)))
+    assert not seen.keys() & {"weights", "offset", "exposure"}
+    assert seen["family"].family.link == "logit"
+    given = {"weights": "w", "offset": "o", "exposure": "e", "cov_type": "HC1"}
+    parts = (part for k, v in given.items() for part in (f"--{k.replace('_', '-')}", v))
+    masgrad(*FIT, "--link", "probit", *parts)
     assert given.items() <= seen.items() and seen["progress"] is None
+    assert seen["family"].family.link == "probit"
     masgrad(*FIT, "--quiet", "--passes", "3")
     assert seen["progress"] is False and seen["passes"] == 3
 
@@ -182,6 +195,15 @@ def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
     monkeypatch.setattr("masgrad.fitting.commands.glm", stopped)
     code, out, err = masgrad(*FIT, "--save", "r.json")
     assert code == 130 and "Intercept" in out and "InterruptedWarning: stopped" in err
+    assert mg.load("r.json").status is mg.Status.INTERRUPTED
+    assert "stopped by Ctrl-C: estimates are about the rows read so far" in " ".join(out.split())
+
+    r.save("r.json")  # a fit that came to its end, which the next one must not replace
+    code, _, err = masgrad(*FIT, "--save", "r.json", "--quiet")
+    assert code == 130 and "r.json stays as it was" in err
+    assert "saved: r.interrupted.json" in err
+    assert mg.load("r.json").status is mg.Status.CONVERGED
+    assert mg.load("r.interrupted.json").status is mg.Status.INTERRUPTED
 
     def at_once(*_, **__):
         raise KeyboardInterrupt
@@ -274,3 +296,12 @@ def test_the_bar_tells_speed_and_time_left(monkeypatch):
     with progress.Progress(None, True) as bar:
         bar.update(12)
         assert bar.bar.tasks[0].fields["count"] == "12 steps"
+
+
+def test_there_is_no_bar_where_stderr_is_closed(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert progress.Progress(10).show is False
+    closed = (tmp_path / "closed").open("w")
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    assert progress.Progress(10).show is False

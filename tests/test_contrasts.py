@@ -287,3 +287,10 @@ def test_the_examples_of_methods_run():
     for module in (constraints, result):
         assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
     assert doctest.testmod(result).attempted > 5
+
+
+def test_two_signs_of_equality_are_one():
+    r = made([1.0, 2.0], np.eye(2), ("a", "b"))
+    assert r.wald_test("a == 0, 2*b==1") == r.wald_test("a = 0, 2*b = 1")
+    with pytest.raises(InputError, match="cannot be read"):
+        r.wald_test("a === 0")

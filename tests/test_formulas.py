@@ -188,3 +188,18 @@ def test_damaged_json(part):
     saved = {} if part == "nothing" else saved | ({part: DAMAGED[part]} if part in DAMAGED else {})
     with pytest.raises(InputError, match="damaged"):
         Terms.from_json(json.loads(json.dumps(saved)))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ (a + b)**50", "y ~ (a + b)^50", "y ~ (a*b*c*d*e)**9", "y ~ (a + b)**999999999"],
+)
+def test_powers_without_an_end_are_refused(formula):
+    with pytest.raises(InputError, match=r"more than 10,000 products"):
+        parse(formula)
+
+
+def test_products_of_many_and_long_sums_are_read():
+    assert len(parse("y ~ (a + b + c + d + e)**5").terms) == 32
+    assert len(parse("y ~ (.)**2", ["y", "a", "b", "c"]).terms) == 7
+    assert len(parse("y ~ " + " + ".join(f"x{k}" for k in range(1500))).terms) == 1501

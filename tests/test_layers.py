@@ -9,7 +9,17 @@ import masgrad
 ROOT = Path(masgrad.__file__).parent
 # A file may import from its own layer and from those before it.
 LAYERS = [
-    ["version", "types", "errors", "precision", "interrupts", "checks", "cores", "progress"],
+    [
+        "version",
+        "types",
+        "errors",
+        "files",
+        "precision",
+        "interrupts",
+        "checks",
+        "cores",
+        "progress",
+    ],
     ["data"],
     ["models"],
     ["covariance"],

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import masgrad as mg
 from masgrad import cli
-from masgrad.errors import InputTypeError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.api import PATH_KEYWORDS
 from masgrad.fitting.options import KEYWORDS, Options
 from masgrad.fitting.results.update import UPDATE_KEYWORDS
@@ -68,3 +68,16 @@ def test_options_are_checked_once_and_stay():
     options = Options(memory="1GB", threads=3, passes=4)
     assert options.memory == 2**30 and options.most_reads == 4 and not options.open_ended
     assert Options(**vars(options)) == options
+
+
+def test_responses_in_the_place_of_passes_are_told_where_they_belong():
+    X, y = rows()
+    for wrong in (y, list(y)):
+        with pytest.raises(InputTypeError, match=r"passes=.*Is it y\?.*fit\(model, \(X, y\)\)"):
+            mg.fit(mg.Linear(), X, wrong)
+
+
+@pytest.mark.parametrize("memory", ["infMB", "nanGB", "-1GB", float("inf"), float("nan")])
+def test_memory_is_a_finite_size(memory):
+    with pytest.raises(InputError, match="memory="):
+        mg.fit(mg.Linear(), rows(), memory=memory)

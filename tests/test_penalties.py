@@ -167,6 +167,7 @@ def test_a_coefficient_left_free_and_the_largest_lam(rng):
         (lambda: mg.L1(0.1, [1.0, 1.0]).check(3), ValueError, "length 2, and theta 3"),
         (lambda: mg.GroupLasso(0.1, [0.0, 1.0]), TypeError, "whole number for each"),
         (lambda: mg.GroupLasso(0.1, [[0, 1]]), TypeError, "whole number for each"),
+        (lambda: mg.GroupLasso(0.1, [[0], [1, 2]]), TypeError, "whole number for each"),
         (lambda: mg.GroupLasso(0.1, [0, 0, 1], [1.0]), ValueError, "length 1, and 2 groups"),
         (lambda: mg.GroupLasso(0.1, [0, 0]).check(3), ValueError, "length 2, and theta 3"),
         (lambda: mg.Nuclear(0.1, 4), TypeError, "rows, cols"),

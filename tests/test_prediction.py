@@ -1,13 +1,16 @@
 """Means at new rows and their intervals: any link, any direction, in blocks, to files."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import statsmodels.api as sm
+from pyarrow import dataset
 from scipy import stats
 
 import masgrad as mg
@@ -278,3 +281,85 @@ def test_exposures_of_new_rows_are_checked():
     r = mg.fit(mg.Poisson(), (X, rng.poisson(3.0, 20)), exposure=np.ones(20))
     with pytest.raises(InputError, match=r"exposure holds -1 at row 1"):
         r.predict(X[:2], exposure=[1.0, -1.0])
+
+
+def in_every_container(table, folder):
+    table.to_parquet(folder / "rows.parquet")
+    table.to_csv(folder / "rows.csv", index=False)
+    half = len(table) // 2
+    return {
+        "pandas": table,
+        "dictionary": {name: table[name] for name in table},
+        "polars": pl.from_pandas(table),
+        "arrow": pa.Table.from_pandas(table),
+        "parquet": folder / "rows.parquet",
+        "csv": str(folder / "rows.csv"),
+        "dataset": dataset.dataset(folder / "rows.parquet"),
+        "stream": mg.Stream(lambda: iter([table[:half], table[half:]])),
+        "iterator": iter([table[:half], table[half:]]),
+    }
+
+
+def test_an_intercept_alone_predicts_for_every_container(rng, tmp_path):
+    """Nothing is read but the number of rows; columns may be of any type."""
+    table = pd.DataFrame({"t": pd.date_range("2020", periods=50), "y": rng.normal(size=50)})
+    r = mg.glm("y ~ 1", table)
+    for name, data in in_every_container(table, tmp_path).items():
+        got = r.predict(data)
+        np.testing.assert_allclose(got, np.full(50, table.y.mean()), rtol=1e-12, err_msg=name)
+    assert len(r.predict(table, interval=0.9)) == 50
+    assert r.predict(pd.DataFrame(index=range(3))).shape == (3,)
+    assert r.predict(table[:0]).shape == (0,)
+
+
+def test_a_row_without_a_category_an_offset_or_an_exposure_has_no_prediction(rng, tmp_path):
+    table = pd.DataFrame({"x": rng.normal(size=60), "g": rng.choice(["u", "v"], 60)})
+    table["t"], table["o"] = rng.uniform(1, 2, 60), rng.normal(size=60)
+    table["y"] = rng.poisson(table.t)
+    r = mg.glm("y ~ x * C(g)", table, "poisson", offset="o", exposure="t")
+    whole = r.predict(table)
+    table.loc[3, "g"], table.loc[14, "o"], table.loc[25, "t"] = None, np.nan, np.nan
+    whole[[3, 14, 25]] = np.nan
+    for name, data in in_every_container(table, tmp_path).items():
+        with pytest.warns(MissingWarning, match=r"3 of 60 rows .* row 3.*C\(g\).* is nan"):
+            np.testing.assert_allclose(r.predict(data), whole, rtol=1e-12, err_msg=name)
+    with pytest.warns(MissingWarning, match="row 4: its offset or exposure has no finite value"):
+        assert np.isnan(r.predict(table[10:20], interval=0.9)).all(axis=1).sum() == 1
+    with pytest.raises(InputError, match=r"'t' holds -1 at row 0; an exposure is more than 0"):
+        r.predict(table.assign(t=-1.0))
+    with pytest.raises(InputError, match="the level 'w' at row 0"):
+        r.predict(table.assign(g="w"))
+    with pytest.raises(InputError, match="'g' has no value at row 3"):
+        r.update(table)
+
+
+def test_arrays_beside_x_may_have_missing_offsets(rng):
+    X, t = rng.normal(size=(40, 2)), rng.uniform(1, 2, 40)
+    r = mg.fit(mg.Poisson(), (X, rng.poisson(t)), exposure=t)
+    whole = r.predict(X, exposure=t)
+    t[[0, 5]] = np.nan, np.inf
+    whole[[0, 5]] = np.nan
+    with pytest.warns(MissingWarning, match="2 of 40 rows"):
+        np.testing.assert_array_equal(r.predict(X, exposure=t), whole)
+
+
+def test_decimals_and_long_doubles_are_numbers(rng):
+    x = np.round(rng.normal(size=50), 2)
+    y = x + rng.normal(size=50)
+    decimals = [Decimal(f"{value:.2f}") for value in x]
+    arrow = pd.array(decimals, pd.ArrowDtype(pa.decimal128(10, 2)))
+    plain = mg.glm("y ~ x", {"x": x, "y": y})
+    one = mg.fit(mg.Linear(), (pd.DataFrame({"x": x}), y))
+    tables = [pd.DataFrame({"x": decimals}), pd.DataFrame({"x": arrow})]
+    tables += [pa.table({"x": pa.array(decimals)}), pl.DataFrame({"x": decimals})]
+    tables += [pd.DataFrame({"x": x.astype(np.longdouble)})]
+    numbered = mg.fit(mg.Linear(), (pd.DataFrame({0: decimals}), y))
+    np.testing.assert_allclose(numbered.params, one.params, rtol=1e-12)
+    for table in tables:
+        np.testing.assert_allclose(plain.predict(table), plain.predict({"x": x}), rtol=1e-12)
+        np.testing.assert_allclose(one.predict(table), one.predict(x[:, None]), rtol=1e-12)
+    for values in (arrow, x.astype(np.longdouble), decimals):
+        got = mg.glm("y ~ x", pd.DataFrame({"x": values, "y": y}))
+        np.testing.assert_allclose(got.params, plain.params, rtol=1e-12)
+    weighted = mg.glm("y ~ x", pd.DataFrame({"x": x, "y": y, "w": np.ones(50, np.longdouble)}))
+    np.testing.assert_allclose(weighted.params, plain.params, rtol=1e-12)

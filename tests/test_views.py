@@ -5,14 +5,17 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 import masgrad as mg
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import InputError, InputTypeError, MasgradWarning, say
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.fitting.results.views import summary as facts
 from masgrad.fitting.results.views.markup import page
 from masgrad.fitting.results.views.plots import MOST_COEFFICIENTS as MOST
+from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
 from results import made, spread
 
 LONG = ("C(household_region)[T.north_east_of_the_river]", "<a&b>_%$x$", "[0]", "a_b^2~{c}\\#")
@@ -213,3 +216,48 @@ def test_the_path_is_saved(randhie, tmp_path):
 def test_a_picture_needs_a_known_kind_of_file(randhie, tmp_path):
     with pytest.raises(InputError, match=r"r\.txt: a name that ends in .*\.png"):
         randhie.plot(tmp_path / "r.txt")
+
+
+HOSTILE = "a\x1b[31m\x07<script>&_$x^2$\\input{x}\u202e\n"
+
+
+def hostile_result(rng):
+    table = pd.DataFrame({"x": rng.normal(size=200), HOSTILE: rng.choice(["u\x1b]0;", "v"], 200)})
+    table["\x9by"] = table.x + rng.normal(size=200)
+    r = mg.fit(mg.Linear(), (table[["x"]].assign(**{HOSTILE: 1.0}), table["\x9by"]))
+    return replace(
+        r,
+        kind=f"kind {HOSTILE}",
+        notes=(f"note {HOSTILE}",),
+        target=f"target {HOSTILE}",
+        cov_type=f"robust {HOSTILE}",
+    )
+
+
+def test_control_characters_of_names_reach_no_view(rng, tmp_path):
+    """Text, HTML and LaTeX show them escaped; so do warnings, errors and pictures."""
+    r = hostile_result(rng)
+    shown = [r.summary(), r.to_html(), r.to_latex(), repr(r), repr(r.contrast([[1.0, 0.0]]))]
+    shown += [repr(r.region(None)), repr(r.contrast(np.eye(2)))]
+    with pytest.raises(InputError) as error:
+        r.wald_test(f"x = b{HOSTILE}")
+    shown.append(str(error.value))
+    with pytest.warns(MasgradWarning) as said:
+        say(MasgradWarning, HOSTILE)
+    shown.append(str(said[0].message))
+    figure = r.plot(tmp_path / "r.png")
+    shown += [text.get_text() for text in figure.findobj(Text)]
+    for text in shown:
+        assert not set(text) & set("\x1b\x07\x9b\u202e"), text
+    assert r"a\x1b[31m\x07<script>" in r.summary() and r"$x^2$\input{x}\u202e\n" in r.summary()
+    assert "<script>" not in r.to_html() and r"\x1b[31m\x07&lt;script&gt;" in r.to_html()
+    assert r"\input" not in r.to_latex() and r"\textbackslash{}x1b{[}31m" in r.to_latex()
+
+
+def test_a_file_with_control_characters_is_shown_escaped(rng, tmp_path):
+    r = hostile_result(rng)
+    odd = Diagnostics((Diagnostic(f"name {HOSTILE}", False, f"sentence {HOSTILE}"),))
+    replace(r, diagnostics=odd).save(tmp_path / "r.json")
+    loaded = mg.load(tmp_path / "r.json")
+    assert loaded.names == r.names
+    assert not set(loaded.summary() + str(loaded.diagnostics)) & set("\x1b\x07\x9b\u202e")

@@ -1,14 +1,18 @@
 """The command line. Heavy imports wait inside commands, so that `masgrad --help` is quick."""
 
 import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from masgrad.errors import MasgradError, printable
 from masgrad.fitting.options import KEYWORDS
-from masgrad.interrupts import heard
+from masgrad.interrupts import heard, postponed
 from masgrad.version import __version__
 
 app = typer.Typer(
@@ -29,6 +33,15 @@ def _probability(ctx: typer.Context, value: float | None) -> float | None:
     if value is not None and not 0 < value < 1:
         raise typer.BadParameter(f"{value}; a probability between 0 and 1 is needed, such as 0.95")
     return value
+
+
+@contextmanager
+def _of_options() -> Iterator[None]:
+    """Inside, a rejected value is that of an option: exit code 2."""
+    try:
+        yield
+    except MasgradError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _default(keyword: str) -> Any:
@@ -102,7 +115,8 @@ def paper(
     if seeds and experiment in STUDIES:
         raise typer.BadParameter(f"--seeds is for {', '.join(EXPERIMENTS)}")
     _cache_compilations()
-    from masgrad.paper import report, studies
+    with postponed():
+        from masgrad.paper import report, studies
 
     if experiment == "all":
         report.report_all(out, quick, seed, seeds)
@@ -158,19 +172,22 @@ def fit(
 ) -> None:
     """Estimates with confidence intervals, in one or two reads of the data.
 
-    Ctrl-C prints the result for the rows read so far and exits with 130.
+    Ctrl-C prints the result for the rows read so far and exits with 130. It is saved too, but takes
+    no other file's place: with --save r.json beside an older r.json as r.interrupted.json.
     """
     if data and formula is None:
         raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
-    from masgrad.fitting.commands import fit_files
+    with postponed():
+        from masgrad.fitting.commands import fit_files, fit_keywords
 
-    reads = int(passes) if passes.lstrip("-").isdigit() else passes
-    named = {"family": family, "link": link, "weights": weights, "offset": offset}
-    named |= {"exposure": exposure}
+    reads = int(passes) if re.fullmatch("-?[0-9]{1,9}", passes) else passes
+    named = {"weights": weights, "offset": offset, "exposure": exposure}
     given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
-    shown: dict[str, Any] = {"save": save, "level": level, "quiet": quiet, "l1": l1, "l2": l2}
-    done = fit_files(data or [], formula, **shown, seed=seed, **given)
+    with _of_options():
+        usual = "gaussian" if data else "poisson"  # the bundled example counts
+        keywords = fit_keywords(family or usual, link, l1, l2, seed=seed, **given)
+    done = fit_files(data or [], formula, save=save, level=level, quiet=quiet, **keywords)
     if not done:
         raise typer.Exit(INTERRUPTED)
 
@@ -189,8 +206,11 @@ def show(
     ] = None,
 ) -> None:
     """Print a saved result."""
-    from masgrad.fitting.commands import show_result
+    with postponed():
+        from masgrad.fitting.commands import check_picture, show_result
 
+    with _of_options():
+        check_picture(plot)
     show_result(result, level, html, plot)
 
 
@@ -220,8 +240,11 @@ def predict(
 
     Files are read in the order given, those of a glob or a directory sorted.
     """
-    from masgrad.fitting.commands import predict_files
+    with postponed():
+        from masgrad.fitting.commands import check_predictions, predict_files
 
+    with _of_options():
+        check_predictions(out, which)
     predict_files(result, data, out, interval=interval, which=which, quiet=quiet)
 
 
@@ -271,7 +294,8 @@ def plan(
         raise typer.BadParameter("a file needs --response, the name of its column y")
     if data and any(c is not None for c in constants.values()):
         raise typer.BadParameter("give a file, or --alpha, --gamma, ... without one")
-    from masgrad.planner import Constants, Design, Goals, plan_constants, plan_files
+    with postponed():
+        from masgrad.planner import Constants, Design, Goals, plan_constants, plan_files
 
     goals = Goals(epsilon, delta, rows, half_width, level)
     if not data or response is None:
@@ -295,17 +319,50 @@ def _cache_compilations() -> None:
 
 def main() -> None:
     """Entry point: a rejected input is a message on stderr and exit code 1, not a traceback."""
-    from masgrad.errors import MasgradError
-
+    _open_streams()
     try:
         with heard():
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()
+    except KeyboardInterrupt:  # before the command has begun
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # such as `masgrad predict ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (MasgradError, OSError) as error:
-        typer.echo(f"masgrad: {error}", err=True)
+        with suppress(OSError):
+            typer.echo(printable(f"masgrad: {error}", "\n"), err=True)
         sys.exit(1)
+    finally:
+        _discard_unwritten()
+
+
+def _open_streams() -> None:
+    """Let closed standard streams lead nowhere, and escape characters that an encoding lacks.
+
+    Otherwise the next file that is opened would have the number of a closed stream, and what is
+    printed would go into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore
+
+
+def _discard_unwritten() -> None:
+    """Empty streams that cannot be written to: Python would try again at its end, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

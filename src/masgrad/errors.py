@@ -4,12 +4,29 @@ A rejected input is a ValueError or a TypeError as well as a MasgradError. Each 
 parts: what was given, what is needed, what to do.
 """
 
+import re
 import sys
 import warnings
+
+UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that command a terminal, reverse its text, or cannot be encoded."""
+
+
+def printable(text: str, kept: str = "") -> str:
+    r"""Text from a file as it may be shown: control characters are escaped, except those kept.
+
+    Example:
+        >>> print(printable("a\x1b[31mb"))
+        a\x1b[31mb
+    """
+    return UNSHOWN.sub(lambda c: c[0] if c[0] in kept else repr(c[0])[1:-1], text)
 
 
 class MasgradError(Exception):
     """Base of every error that masgrad raises on purpose."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), "\n")
 
 
 class InputError(MasgradError, ValueError):
@@ -89,4 +106,4 @@ def say(category: type[MasgradWarning], message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("masgrad"):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(printable(message, "\n"), category, stacklevel=level)

@@ -1,9 +1,10 @@
-"""Ctrl-C on the command line, which must not be lost.
+"""Ctrl-C on the command line, which must not be lost, nor break what it meets.
 
 JAX runs a callback (`_xla_gc_callback`) whenever Python collects garbage, and Python prints and
 drops whatever is raised in one, or in a finalizer that the collection calls: a KeyboardInterrupt
 that happens to be raised there would be swallowed, and the command go on to its end. A signal that
-arrives there is asked for again a little later instead.
+arrives there is asked for again a little later instead. Libraries that are stopped while they are
+imported may end the process (JAX's do): until they are loaded, the signal waits as well.
 """
 
 import gc
@@ -40,12 +41,26 @@ def heard() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Inside, Ctrl-C waits for the end of the block, where it is a KeyboardInterrupt."""
+    _Waiting.blocks += 1
+    try:
+        yield
+    finally:
+        _Waiting.blocks -= 1
+
+
 def interrupt(number: int, frame: FrameType | None) -> None:
     """The handler of both signals: Ctrl-C and its echo."""
-    if _Garbage.collecting or _in_callback(frame):
+    if _Waiting.blocks or _Garbage.collecting or _in_callback(frame):
         signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
     else:
         raise KeyboardInterrupt
+
+
+class _Waiting:
+    blocks = 0
 
 
 class _Garbage:

@@ -11,7 +11,7 @@ class Progress:
 
     def __init__(self, total: int | None, show: bool | None = None, label: str = "steps"):
         self.total, self.first, self.label = total, total or 0, label
-        self.show = sys.stderr.isatty() if show is None else show
+        self.show = _is_terminal() if show is None else show
         self.started = time.perf_counter()
         self.bar = None
 
@@ -57,6 +57,14 @@ class Progress:
     def __exit__(self, *_) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+def _is_terminal() -> bool:
+    """Whether somebody sees a bar: not in a file, nor where stderr is closed."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:
+        return False
 
 
 def _short(number: float) -> str:

@@ -89,6 +89,7 @@ def weigh(
     carried: Iterable[np.ndarray | None],
     place: Place = lambda row: f"row {row}",
     labels: tuple[str, ...] = ROLES,
+    missing: bool = False,
 ) -> Weighed:
     """Check and combine weights and offset + log(exposure), dropping rows of weight 0.
 
@@ -96,22 +97,33 @@ def weigh(
         carried: weights, offset, exposure.
         place: the name of a row in messages.
         labels: the names of the three in messages.
+        missing: whether an offset or an exposure may be missing or infinite; it is NaN then.
     """
     weight, offset, exposure = carried
     kept = None
     if weight is not None:
         need = "a frequency is 0 or more, and 0 leaves a row out"
-        weight = _check(labels[0], weight, weight >= 0, place, need)
+        good = (weight >= 0) & np.isfinite(weight)
+        weight = _check(labels[0], weight, good, place, need)
         if not weight.all():
             kept = np.flatnonzero(weight)
             weight, offset, exposure = (only(a, kept) for a in (weight, offset, exposure))
     at = place if kept is None else lambda row: place(int(kept[row]))
     if offset is not None:
-        offset = _check(labels[1], offset, np.isfinite(offset), at, "a number is needed")
+        offset = _known(offset, missing)
+        good = np.isfinite(offset) | missing
+        offset = _check(labels[1], offset, good, at, "a number is needed")
     if exposure is not None:
-        exposure = _check(labels[2], exposure, exposure > 0, at, "an exposure is more than 0")
+        exposure = _known(exposure, missing)
+        good = ((exposure > 0) & np.isfinite(exposure)) | (missing & np.isnan(exposure))
+        exposure = _check(labels[2], exposure, good, at, "an exposure is more than 0")
         offset = np.log(exposure) + (0.0 if offset is None else offset)
     return Weighed(kept, weight, offset)
+
+
+def _known(values: np.ndarray, missing: bool) -> np.ndarray:
+    """The values, with NaN for the infinite ones if values may be missing."""
+    return np.where(np.isinf(values), np.nan, values) if missing else values
 
 
 def only(a: Any, kept: np.ndarray | None) -> Any:
@@ -120,7 +132,6 @@ def only(a: Any, kept: np.ndarray | None) -> Any:
 
 
 def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need: str) -> np.ndarray:
-    good = good & np.isfinite(values)
     if not good.all():
         row = int(np.argmin(good))
         raise InputError(f"{label} holds {values[row]:g} at {place(row)}; {need}")

@@ -25,8 +25,8 @@ from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.frames import Memory, as_frame, is_frame
-from masgrad.data.tables.levels import lookup
-from masgrad.data.tables.medium import Columns, Medium, length_of, shuffle
+from masgrad.data.tables.levels import check_codes, lookup
+from masgrad.data.tables.medium import Columns, Medium, codes_of, length_of, shuffle
 from masgrad.data.tables.parquet import Parquet
 from masgrad.data.tables.paths import column_names, expand, is_paths, kind
 from masgrad.data.tables.scans import Scan
@@ -56,9 +56,10 @@ def open_table(
     """
     if is_paths(data):
         paths = expand(data)
+        columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
         return (Parquet if kind(paths[0]) == "Parquet" else Csv)(paths, columns, memory)
     if isinstance(data, dataset.Dataset):
-        return Scan(data, columns, memory)
+        return Scan(data, columns or data.schema.names[:1], memory)
     if isinstance(data, Stream):
         return Chunks(data.start, data.rereadable, columns)
     if isinstance(data, Iterator):
@@ -138,7 +139,8 @@ class TableSource(Source):
         if not isinstance(self.medium, Memory):
             return self.terms.weight is not None
         carried = [None if name is None else self.medium.column(name) for name in roles]
-        return weigh(carried, self.medium.place, tuple(map(label, roles))).kept is not None
+        alone, labels = self.terms.response is None, tuple(map(label, roles))
+        return weigh(carried, self.medium.place, labels, missing=alone).kept is not None
 
     def _held(self) -> int:
         """The size in blocks of a shuffle buffer that uses an eighth of the memory."""
@@ -199,11 +201,15 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
     """(X, y) or a `Regression`; (X, offset) if there is no response; None if there are no rows."""
     roles = (terms.weight, terms.offset, terms.exposure)
     carried = (None if name is None else columns[name] for name in roles)
-    kept, weight, offset = weigh(carried, place, tuple(map(label, roles)))
+    alone = terms.response is None
+    kept, weight, offset = weigh(carried, place, tuple(map(label, roles)), missing=alone)
     if kept is not None:
         if not len(kept):
             return None
         columns = {name: column[kept] for name, column in columns.items()}
+    at = place if kept is None else lambda row: place(int(kept[row]))
+    for name in terms.levels:
+        check_codes(name, columns[codes_of(name)], alone, at)
     X = terms.matrix(columns)
     if terms.response is None:
         return X, offset

@@ -1,12 +1,14 @@
 """`masgrad fit`, `show` and `predict` behind the command line.
 
-Predictions are written block by block; files are complete or not there at all.
+Predictions are written block by block; files are complete or not there at all, and they are there
+before anything is printed. Messages go to stderr: one that cannot be written is lost, and nothing
+else.
 """
 
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,16 +16,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from masgrad.errors import InputError, MasgradWarning
+from masgrad.errors import InputError, MasgradWarning, printable
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
+from masgrad.files import check_destination, replaced
 from masgrad.fitting.api import glm
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.results.prediction import predicted_blocks
+from masgrad.fitting.options import options_of
+from masgrad.fitting.results.prediction import check_which, predicted_blocks
 from masgrad.fitting.results.result import Result, load
-from masgrad.fitting.results.storage import replaced
 from masgrad.fitting.results.views.markup import page
 from masgrad.fitting.results.views.summary import number
 from masgrad.fitting.status import Status
+from masgrad.models.glm import GLM
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import L1, L2, ElasticNet
 from masgrad.precision import float64
@@ -33,6 +37,23 @@ ROW_GROUP = 1 << 16
 """Rows that are written at a time: a row group of a Parquet file."""
 
 SUFFIXES = (".csv", ".parquet", ".pq")
+PICTURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg", ".eps", ".ps", ".tif", ".tiff", ".webp")
+
+
+def fit_keywords(
+    family: str, link: str | None, l1: str | None, l2: float | None, **given: Any
+) -> dict[str, Any]:
+    """The keywords of `glm` that the options of `masgrad fit` mean; an InputError for a wrong one.
+
+    Args:
+        family: its name.
+        link: its name, or None.
+        l1: lam of the L1 penalty, or how it is chosen.
+        l2: lam of the L2 penalty.
+        given: the others, by their names in `fit`.
+    """
+    options_of("fit", given)
+    return {"family": GLM(family, link), "penalty": _penalty(l1, l2), **given}
 
 
 def fit_files(
@@ -42,32 +63,40 @@ def fit_files(
     save: Path | None = None,
     level: float = 0.95,
     quiet: bool = False,
-    l1: str | None = None,
-    l2: float | None = None,
     **keywords: Any,
 ) -> bool:
-    """Fit, print the summary, and save it if asked; without data, fit the bundled example.
+    """Fit, save the result if asked, and print it; without data, fit the bundled example.
 
     Returns whether the fit came to its end, rather than being stopped by Ctrl-C.
     """
-    if save is not None and not save.parent.is_dir():  # before the work, not after it
-        raise FileNotFoundError(f"{save}: there is no folder {save.parent}")
+    if save is not None:  # before the work, not after it
+        check_destination(save)
     if not data:
         _tell("No data given: doctor's visits in the RAND Health Insurance Experiment.", quiet)
         data, formula = [str(RANDHIE)], formula or RANDHIE_FORMULA
-        keywords = {"family": "poisson"} | keywords
     with _plain_warnings():
-        keywords |= {"progress": False if quiet else None, "penalty": _penalty(l1, l2)}
         try:
-            result = glm(formula or "", list(data), **keywords)
+            progress = False if quiet else None
+            result = glm(formula or "", list(data), progress=progress, **keywords)
         except KeyboardInterrupt:
             _tell("masgrad: stopped by Ctrl-C before there was an estimate; nothing is saved")
             raise
-    _print(result, level)
-    if save is not None:
-        result.save(save)
-        _tell(f"saved: {save}", quiet)
+    try:
+        if save is not None:
+            _save(result, save, quiet)
+    finally:
+        _print(result, level)
     return result.status is not Status.INTERRUPTED
+
+
+def _save(result: Result, path: Path, quiet: bool) -> None:
+    """Save a result; one that was stopped by Ctrl-C takes no other file's place."""
+    kept = result.status is Status.INTERRUPTED and path.is_file()
+    if kept:
+        path, old = path.with_name(f"{path.stem}.interrupted{path.suffix}"), path
+        _tell(f"masgrad: {old} stays as it was, since the fit did not come to its end")
+    result.save(path)
+    _tell(f"saved: {path}", quiet and not kept)
 
 
 def _print(result: Result, level: float) -> None:
@@ -95,7 +124,8 @@ def _penalty(l1: str | None, l2: float | None) -> Penalty | None:
 
 def _shrunk(result: Result) -> str:
     """The penalised coefficients that are not 0, a line each."""
-    kept = [(n, w) for n, w in zip(result.labels, result.penalized, strict=True) if w != 0]  # type: ignore
+    pairs = zip(result.labels, result.penalized, strict=True)  # pyright: ignore
+    kept = [(printable(name), w) for name, w in pairs if w != 0]
     width = max((len(n) for n, _ in kept), default=0)
     lines = [f"  {name:<{width}}  {number(w):>11}" for name, w in kept]
     others = " (the others are 0)" if len(kept) < len(result.labels) else ""
@@ -105,14 +135,23 @@ def _shrunk(result: Result) -> str:
 def show_result(path: Path, level: float, html: Path | None, plot: Path | None) -> None:
     """Print a saved result; write it as a page or a picture if asked."""
     result = load(path)
-    _print(result, level)
-    if html is not None:
-        with replaced(html) as file:
-            file.write(page(f"{path.name}: {result.kind}", result.to_html(1 - level)).encode())
-        _tell(f"saved: {html}")
-    if plot is not None:
-        result.plot(plot, 1 - level)
-        _tell(f"saved: {plot}")
+    try:
+        if html is not None:
+            written = page(f"{path.name}: {result.kind}", result.to_html(1 - level))
+            with replaced(html) as file:
+                file.write(written.encode())
+            _tell(f"saved: {html}")
+        if plot is not None:
+            result.plot(plot, 1 - level)
+            _tell(f"saved: {plot}")
+    finally:
+        _print(result, level)
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse a picture whose name has no known ending."""
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise InputError(f"{path}: a name that ends in {', '.join(PICTURES)} is needed")
 
 
 def predict_files(
@@ -137,7 +176,7 @@ def _plain_warnings() -> Iterator[None]:
     """Show warnings as one line each on stderr, without the place in our code."""
 
     def show(message, category, *_) -> None:
-        print(f"masgrad: {category.__name__}: {message}", file=sys.stderr)
+        _tell(f"masgrad: {category.__name__}: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", MasgradWarning)
@@ -147,8 +186,9 @@ def _plain_warnings() -> Iterator[None]:
 
 def _tell(message: str, quiet: bool = False) -> None:
     """Messages go to stderr, so that standard output is the table or the predictions alone."""
-    if not quiet:
-        print(message, file=sys.stderr)
+    if not quiet and sys.stderr is not None:
+        with suppress(OSError, ValueError):  # a full device, a closed file
+            print(printable(message, "\n"), file=sys.stderr)
 
 
 @float64
@@ -165,14 +205,20 @@ def write_predictions(
 
     `out` is a .csv or .parquet file; None is standard output, as CSV.
     """
-    if out is not None and out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{out}: a file that ends in {', '.join(SUFFIXES)} is needed")
+    check_predictions(out, which)
     with Progress(None, progress, "rows") as bar:
         tables = _tables(predicted_blocks(result, data, interval, which), bar)
         if out is None:
             return _write(tables, sys.stdout.buffer, csv_out=True)
         with replaced(out) as file:
             return _write(tables, file, csv_out=out.suffix.lower() == ".csv")
+
+
+def check_predictions(out: Path | None, which: str) -> None:
+    """Refuse a file of another kind, and what cannot be predicted."""
+    check_which(which)
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{out}: a file that ends in {', '.join(SUFFIXES)} is needed")
 
 
 def _tables(blocks: Iterator[dict[str, np.ndarray]], bar: Progress) -> Iterator[pa.Table]:

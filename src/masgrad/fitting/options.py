@@ -6,6 +6,7 @@ reads defaults and meanings from here. `Options` holds the checked values.
 
 import difflib
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -27,15 +28,21 @@ OPEN_ENDED = ("auto", "converge", "newton")
 MOST_READS = 60
 
 METHODS = ("sandwich", "chains")
+COV_TYPES = ("robust", "HC0", "HC1", "HC3", "nonrobust")
 UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def _passes(passes: Any) -> int | str:
-    if passes in OPEN_ENDED:
-        return passes
     if isinstance(passes, str):
+        if passes in OPEN_ENDED:
+            return passes
         named = "'auto', 'converge', 'newton' or a number of reads"
         raise InputError(f"passes={passes!r}; {named} is needed")
+    if hasattr(passes, "__len__"):
+        raise InputTypeError(
+            f"passes={passes!r:.40}; a number of reads is needed. Is it y? Responses are given "
+            "with X, as one argument: fit(model, (X, y))"
+        )
     return check_count("passes", passes, 1)
 
 
@@ -50,9 +57,15 @@ def _penalty(penalty: Any) -> Any:
 
 
 def _method(method: str) -> str:
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method={method!r} is not known; use one of {', '.join(METHODS)}")
     return method
+
+
+def _cov_type(cov_type: Any) -> str:
+    if not isinstance(cov_type, str) or cov_type not in COV_TYPES:
+        raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(COV_TYPES)}")
+    return cov_type
 
 
 def as_bytes(memory: str | int) -> int:
@@ -66,7 +79,7 @@ def as_bytes(memory: str | int) -> int:
                     break
                 except ValueError:
                     pass
-    if isinstance(memory, str | bool) or not memory >= 2**20:
+    if isinstance(memory, str | bool) or not 2**20 <= memory < math.inf:
         raise InputError(f"memory={memory!r}; a size of at least a megabyte is needed: '512MB'")
     return int(memory)
 
@@ -131,6 +144,7 @@ class Options:
         "robust",
         '"robust" (HC0; HC1 for estimates without a penalty after one), "HC0", "HC1", "HC3", or '
         '"nonrobust", which trusts the model.',
+        _cov_type,
     )
     method: str = _field(
         "sandwich", '"sandwich", or "chains": the spread of averaged MasGrad chains.', _method

@@ -41,7 +41,10 @@ class GroupLasso(Scaled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        labels = np.asarray(self.groups)
+        try:
+            labels = np.asarray(self.groups)
+        except ValueError:  # lists of different lengths, such as the members of each group
+            labels = np.empty(0)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise InputTypeError(
                 f"groups={self.groups!r:.60}; a whole number for each coefficient is needed, such "

@@ -7,6 +7,7 @@ data (`masgrad.data.formula.learning`).
 """
 
 import ast
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +22,9 @@ from masgrad.data.formula.expressions import (
     read,
 )
 from masgrad.errors import InputError, InputTypeError
+
+MOST_TERMS = 10_000
+"""Largest number of terms that a formula may stand for, before equal ones are joined."""
 
 OPERATORS = {"~", "+", "-", ":", "*", "/", "**", "^"}
 
@@ -114,6 +118,7 @@ def _sides(formula: str, columns: Sequence[str] | None) -> tuple[list, list]:
     if not formula.strip() or formula.rstrip().endswith("~"):
         raise InputError(f"formula {formula!r} has no right-hand side; 'y ~ a + b' is needed")
     _check_tokens(formula, list(tokenize(formula)), columns)
+    _check_size(formula, columns)
     make: Any = Formula  # its metaclass returns a subclass, which type checkers do not see
     parsed = make(formula, _context={"__formulaic_variables_available__": columns})
     return (list(parsed.lhs), list(parsed.rhs)) if hasattr(parsed, "lhs") else ([], list(parsed))
@@ -137,6 +142,49 @@ def _check_tokens(formula: str, tokens: list, columns: Sequence[str] | None) -> 
                 f"formula {formula!r} has {said}{token.token}, which in a formula crosses terms, "
                 f"as in (a + b)**2; for a power write I({said}**2)"
             )
+
+
+def _check_size(formula: str, columns: Sequence[str] | None) -> None:
+    """Refuse a formula whose terms would take for ever to list, such as (a + b)**50."""
+    from formulaic.parser import DefaultFormulaParser
+
+    context = {"__formulaic_variables_available__": columns}
+    tree = DefaultFormulaParser().get_ast(formula, context=context)
+    if _size(tree, len(columns or ())) > MOST_TERMS:
+        raise InputError(
+            f"formula {formula!r:.80} stands for more than {MOST_TERMS:,} products of terms; cross "
+            "fewer of them: (a + b)**2 has all products of two"
+        )
+
+
+def _size(tree: Any, columns: int) -> float:
+    """A bound on the number of terms of a formula's tree; it counts equal ones as well."""
+    nodes, pending, sizes = [], [tree], {}
+    while pending:  # not by recursion: a sum of a thousand columns is as deep
+        nodes.append(pending.pop())
+        pending += getattr(nodes[-1], "args", ())
+    for node in reversed(nodes):
+        arguments = getattr(node, "args", ())
+        sizes[id(node)] = _node_size(node, [sizes[id(part)] for part in arguments], columns)
+    return sizes[id(tree)]
+
+
+def _node_size(node: Any, sizes: list[float], columns: int) -> float:
+    """The number of terms of a node, given those of its arguments."""
+    if not hasattr(node, "operator"):
+        return 1.0
+    match str(node.operator.symbol), sizes:
+        case ".", _:
+            return float(columns)
+        case (("**" | "^"), [left, _]):
+            power = str(node.args[1])
+            times = int(power) if power.isdigit() and len(power) < 9 else 10**9
+            return math.exp(min(times * math.log(left), 100.0))
+        case ":", [left, right]:
+            return left * right
+        case (("*" | "/"), [left, right]):
+            return left + right + left * right
+    return sum(sizes)
 
 
 def _term(formula: str, term: Any) -> tuple[Factor, ...]:

@@ -4,6 +4,7 @@ The mean and the deviation of scale(a) become numbers of its expression, (a - me
 that later tables are centred and scaled as the first one was.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,7 @@ def learn(
     check_types(terms, medium)
     known = _fitted(numbers, medium, weight) | _learned(formula, categories, medium, weight)
     terms = replace(terms, factors=known)
+    check_types(terms, medium)  # what looked like numbers may have turned out to be text
     _check_names(formula, terms)
     return terms
 
@@ -93,7 +95,7 @@ def check_types(terms: Terms, medium: Medium) -> None:
 def check_table(terms: Terms, medium: Medium) -> None:
     """Check that a new table has the types and levels of the table the terms were learned from."""
     check_types(terms, medium)
-    medium.check(terms.levels, terms.weight)
+    medium.check(terms.levels, terms.weight, missing=terms.response is None)
 
 
 def _is_category(factor: Factor, medium: Medium) -> bool:
@@ -133,7 +135,8 @@ def _check_names(formula: Formula, terms: Terms) -> None:
                     f"column {factor.column!r} has a single level, {factor.levels[0]!r}, as the "
                     f"intercept has; leave {name} out of {formula.text!r}"
                 )
-    twice = [name for name in terms.names if terms.names.count(name) > 1]
+    counts = Counter(terms.names)
+    twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise InputError(f"formula {formula.text!r} makes two columns {twice[0]!r}; rename one")
 

@@ -23,6 +23,7 @@ import numpy as np
 from masgrad.data.arrays import empty_columns
 from masgrad.data.formula.expressions import Expression, columns_of, evaluate
 from masgrad.data.formula.expressions import from_json as read_expression
+from masgrad.data.tables.levels import MISSING
 from masgrad.data.tables.medium import Columns, codes_of
 from masgrad.errors import InputError
 
@@ -34,6 +35,9 @@ Coded = tuple[Part, ...]
 
 Places = list[tuple[str, np.ndarray]]
 """For each category of a product: the column of its codes, and the column of X per code, or -1."""
+
+NOWHERE = -2
+"""The column of X of a missing category: none, and the row has no value in any."""
 
 Planned = tuple[list[Expression], int, Places]
 """A product: its numeric factors, its number of columns, its categories."""
@@ -63,10 +67,11 @@ class Category(NamedTuple):
         return [f"{self.name}[{mark}{self.levels[k]}]" for k in self.kept(reduced)]
 
     def places(self, reduced: bool) -> np.ndarray:
-        """The column of each level, -1 for the base level if reduced."""
+        """The column of each level, -1 for the base level if reduced; at the end `NOWHERE`."""
         kept = self.kept(reduced)
-        places = np.full(len(self.levels), -1)
+        places = np.full(len(self.levels) + 1, -1)
         places[kept] = np.arange(len(kept))
+        places[MISSING] = NOWHERE
         return places
 
 
@@ -197,21 +202,27 @@ def _fill(out: np.ndarray, numbers: list[Expression], places: Places, columns: C
         value *= evaluate(expression, columns)
     if places:
         out[:] = 0.0
-        where, rows = _cells(places, columns)
+        where, rows, missing = _cells(places, columns)
         out[where, rows] = value[rows]
+        out[:, missing] = np.nan
 
 
-def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """For rows whose levels all have a column: which column of the product, and the row."""
+def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For rows whose levels all have a column: which column of the product, and the row.
+
+    The last array are rows without a level.
+    """
     where, stride = np.zeros(len(columns[places[0][0]]), np.intp), 1
     kept = np.ones(len(where), bool)
+    missing = np.zeros(len(where), bool)
     for codes, column_of in places:
         column = column_of[columns[codes]]
         kept &= column >= 0
+        missing |= column == NOWHERE
         where += stride * column
         stride *= column_of.max() + 1
     rows = np.flatnonzero(kept)
-    return where[rows], rows
+    return where[rows], rows, np.flatnonzero(missing)
 
 
 def full_rank(terms: Iterable[Sequence[str]], categories: set[str]) -> list[Coded]:

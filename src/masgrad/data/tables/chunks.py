@@ -40,6 +40,7 @@ class Chunks(Medium):
         self.types = self.first.types
         self.rest = None if rereadable else chain([first], frames)
         self.weight: str | None = None
+        self.missing = False
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
         """The declared levels, each reported at row 0."""
@@ -54,9 +55,9 @@ class Chunks(Medium):
         levels = {name: self.declared(name) or () for name in names}
         return {n: Found(dict.fromkeys(held, 0), rows=2 * len(held)) for n, held in levels.items()}
 
-    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool) -> None:
         """Defer the check: each frame is checked when it is read."""
-        self.weight = weight
+        self.weight, self.missing = weight, missing
 
     def declared(self, name: str) -> Sequence[Any] | None:
         return self.first.declared(name)
@@ -95,7 +96,7 @@ class Chunks(Medium):
         levels = {name: tuple(lookup) for name, lookup in lookups.items()}
         for row, chunk in self.frames():
             found = chunk.find(tuple(lookups), self.weight)
-            check_levels(found, levels, lambda k, r=row: f"row {r + k}")
+            check_levels(found, levels, lambda k, r=row: f"row {r + k}", self.missing)
             yield from chunk.blocks(None, size, numbers, lookups)
 
 

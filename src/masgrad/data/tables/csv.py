@@ -3,16 +3,18 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
 from masgrad.data.source import prefetch
-from masgrad.data.tables.levels import Lookup
+from masgrad.data.tables.levels import Found, Lookup, check_levels
 from masgrad.data.tables.medium import (
     Columns,
     Medium,
+    Unchanged,
     check_columns,
     common_type,
     is_number,
@@ -23,11 +25,17 @@ from masgrad.data.tables.medium import (
 from masgrad.errors import InputError, InputTypeError
 
 
+class TextFound(InputTypeError):
+    """A value of a numeric column that is no number."""
+
+    column: str
+
+
 class Csv(Medium):
     """CSV files with a header; rows are counted while they are read."""
 
     def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
-        self.paths, self.where = paths, str(paths[0])
+        self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
         self.counts: list[int | None] = [None] * len(paths)
         self.headers = [_header(path) for path in paths]
         for path, header in zip(paths, self.headers, strict=True):
@@ -54,12 +62,32 @@ class Csv(Medium):
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """Batches in file order, whether or not `rng` is given."""
+        self.files.check()
         for k in range(len(self.paths)):
             rows = 0
             for batch in self._read(k, columns):
                 rows += len(batch)
                 yield batch
             self.counts[k] = rows
+        self.files.check()
+
+    def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
+        """Find levels; where numbers are followed by text, all values of the column are text."""
+        while True:
+            try:
+                return super().find(names, weight)
+            except TextFound as error:
+                if error.column not in names:
+                    raise
+                self.types[error.column] = pa.string()
+
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool) -> None:
+        """Check levels, reading as text what is text in the table that they were learned from."""
+        for name, held in levels.items():
+            if any(isinstance(level, str) for level in held):
+                self.types[name] = pa.string()
+        found = super().find(tuple(levels), weight)
+        check_levels(found, levels, self.place, missing)
 
     def blocks(
         self,
@@ -83,6 +111,7 @@ class Csv(Medium):
                 if first:
                     return
         except (pa.ArrowException, OSError) as error:
+            self.files.check()
             raise _csv_error(self.paths[k], header.names, error) from None
 
     def _type(self, name: str) -> pa.DataType:
@@ -131,7 +160,9 @@ def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
     """Arrow's error in our terms: Arrow numbers rows from 1 and counts the header."""
     text, bad = str(error), _no_number(error)
     if bad:
-        return not_numeric(str(path), header[bad[0]], bad[1])
+        found = TextFound(*not_numeric(str(path), header[bad[0]], bad[1]).args)
+        found.column = header[bad[0]]
+        return found
     if "Empty CSV file" in text:
         return no_rows([path])
     text = re.sub(r"Row #(\d+)", lambda row: f"row {int(row[1]) - 2}", text)

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from masgrad.data.source import Arrays
-from masgrad.data.tables.levels import Lookup, encode
+from masgrad.data.tables.levels import Lookup, encode, level_of
 from masgrad.data.tables.medium import (
     Columns,
     Medium,
@@ -49,6 +49,8 @@ class Memory(Medium):
         check_columns(self.where, columns, list(frame.columns))
         self.count = len(frame)
         self.held: dict[str, pa.Array | np.ndarray] = dict(extra or {})
+        if not columns and not extra:  # of an intercept alone, to count rows
+            self.held["\0rows"] = np.zeros(self.count)
         self.types = {name: pa.from_numpy_dtype(a.dtype) for name, a in self.held.items()}
         self.orders: dict[str, Sequence[Any] | None] = {}
         for name in columns:
@@ -131,6 +133,10 @@ def _from_pandas(frame: pd.DataFrame, name: str) -> tuple:
     column: Any = frame[name]
     if column.dtype == object:
         column = _from_objects(column, name)
+    if isinstance(column.dtype, pd.PeriodDtype | pd.IntervalDtype):
+        column = column.map(str, na_action="ignore")
+    elif column.dtype == np.longdouble:
+        column = column.astype(np.float64)
     kind, declared = column.dtype, None
     if kind.kind in "fiub" and not isinstance(kind, pd.CategoricalDtype):
         plain = isinstance(kind, np.dtype)
@@ -138,20 +144,32 @@ def _from_pandas(frame: pd.DataFrame, name: str) -> tuple:
         numpy_kind = kind if plain else np.dtype({"b": "bool", "f": "f8"}.get(kind.kind, "i8"))
         return values, pa.from_numpy_dtype(numpy_kind), None
     if isinstance(kind, pd.CategoricalDtype):
-        declared = kind.categories.tolist()
+        declared = [_level(category) for category in kind.categories]
     try:
+        column = column if declared is None else column.cat.rename_categories(declared)
         values = pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):
         raise not_numeric(Memory.where, name, kind) from None
     values = _whole(values)
+    if is_number(values.type):  # such as Arrow's decimals
+        return as_numpy(values), values.type, None
     return values, values.type, declared
+
+
+def _level(category: Any) -> Any:
+    """A category that pandas declares; intervals and periods as text."""
+    if isinstance(category, pd.Interval | pd.Period):
+        return str(category)
+    return level_of(category.item() if isinstance(category, np.generic) else category)
 
 
 def _from_objects(column: pd.Series, name: str) -> pd.Series:
     """Convert a column of objects that are all text or all numbers."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind in ("string", "empty"):
+    if kind in ("string", "empty", "date", "datetime", "datetime64", "time"):
         return column
+    if kind in ("period", "interval"):
+        return column.map(str, na_action="ignore")
     numbers = pd.Series(pd.to_numeric(column, errors="coerce"))
     text = np.array([isinstance(value, str) for value in column])
     wrong = (numbers.isna() & column.notna()).to_numpy() | text
@@ -170,12 +188,15 @@ def _from_narwhals(frame: Any, name: str) -> tuple:
     series, native = frame[name], frame.to_native()
     # narwhals' own to_arrow copies columns of a pyarrow table
     values = _whole(native.column(name) if isinstance(native, pa.Table) else series.to_arrow())
+    if pa.types.is_boolean(values.type) and not values.null_count:
+        return values.to_numpy(zero_copy_only=False), values.type, None  # False and True as levels
     if is_number(values.type):
         return as_numpy(values), values.type, None
     if isinstance(series.dtype, nw.Enum):
         return values, values.type, list(series.dtype.categories)
     arrow = frame.implementation.is_pyarrow() and pa.types.is_dictionary(values.type)
-    return values, values.type, values.dictionary.to_pylist() if arrow else None
+    declared = [level_of(value) for value in values.dictionary.to_pylist()] if arrow else None
+    return values, values.type, declared
 
 
 def numbers_of(data: Any, names: Sequence[str] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -185,6 +206,10 @@ def numbers_of(data: Any, names: Sequence[str] = ()) -> tuple[np.ndarray, tuple[
     chosen = list(names) or present
     check_columns("X", chosen, present)
     if isinstance(frame, pd.DataFrame):
+        objects = [name for name in chosen if frame[name].dtype == object]
+        frame = frame.copy(deep=False) if objects else frame
+        for name in objects:
+            frame[name] = _from_objects(pd.Series(frame[name]), name)
         for name in chosen:
             if not pd.api.types.is_numeric_dtype(frame[name]):
                 raise _encode_it(name, frame[name].dtype)

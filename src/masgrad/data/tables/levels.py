@@ -1,12 +1,16 @@
 """Levels of categories: found in one read of their columns, then fixed, so that every block and
 every later table is coded alike.
 
-A level that was not learned, and a missing one, are errors that name column, level and row:
-coded as the base they would be wrong in silence.
+A level that was not learned, and in a fit a missing one, are errors that name column, level and
+row: coded as the base they would be wrong in silence. Dates and times are levels as text, in ISO
+form, so that a CSV file, which has nothing but text, holds the same levels.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,21 @@ MOST_LEVELS = 1000
 
 ALWAYS_ALLOWED_LEVELS = 20
 """Number of levels that is accepted however few rows the table has."""
+
+MISSING, UNKNOWN = -1, -2
+"""Codes of a missing value, and of a level that was not learned."""
+
+KINDS = (
+    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal),
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
+    *(pa.types.is_date, pa.types.is_timestamp, pa.types.is_time),
+)
+"""Types of Arrow that can be categories."""
+
+OTHER_NOTATION = re.compile(
+    r"[+-]?(\d+,\d+|\d{1,3}([,._' \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d+)?\s?[%\u20ac$\u00a3])"
+)
+"""Numbers with a decimal comma, signs between thousands, a percent sign or a currency's."""
 
 Lookup = Mapping[Any, int]
 """The code of each level. 1, 1.0 and True are one level, whatever type a file stores."""
@@ -46,10 +65,46 @@ def lookup(levels: Sequence[Any]) -> Lookup:
 
 
 def encode(column: pa.Array, lookup: Lookup) -> np.ndarray:
-    """The codes of a column's values; -1 for a missing value or an unknown level."""
+    """The codes of a column's values; negative for a missing value and for an unknown level."""
     indices, values = _dictionary(column)
-    table = np.array([*(lookup.get(value, -1) for value in values), -1], np.int32)
-    return table[indices]
+    codes = (MISSING if value is None else lookup.get(value, UNKNOWN) for value in values)
+    return np.array([*codes, MISSING], np.int32)[indices]
+
+
+def check_codes(name: str, codes: np.ndarray, missing: bool, place: Callable[[int], str]) -> None:
+    """Refuse a level that was not there when levels were learned; a missing value unless allowed.
+
+    Levels are looked for before rows are read, so that these are rows of a table that has changed.
+    """
+    wrong = codes < (MISSING if missing else 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        what = "no value" if codes[row] == MISSING else "a level that was not there before"
+        raise InputError(
+            f"column {name!r} has {what} at {place(row)}: the table has changed while it was read; "
+            "fit again"
+        )
+
+
+def check_kind(where: str, name: str, kind: pa.DataType) -> None:
+    """Refuse a column whose values cannot be levels."""
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not any(test(held) for test in KINDS):
+        raise InputTypeError(
+            f"{where}: column {name!r} holds values of type {kind}; categories are text, numbers, "
+            "bools, dates or times: convert it to text first"
+        )
+
+
+def level_of(value: Any) -> Any:
+    """A value as a level, plain enough for JSON; None if it is missing."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, datetime):
+        return str(value).removesuffix(" 00:00:00")  # as the date that it is
+    if isinstance(value, date | time):
+        return str(value)
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def survey(
@@ -98,7 +153,7 @@ def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return indices, [None if v != v else v for v in column.dictionary.to_pylist()]
+    return indices, [level_of(value) for value in column.dictionary.to_pylist()]
 
 
 def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) -> tuple[Any, ...]:
@@ -117,12 +172,6 @@ def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) 
         (declared,) = found.orders
     if declared is not None:
         return tuple(level for level in declared if level in found.first)
-    if not all(isinstance(level, str | bool | int | float) for level in levels):
-        kind = type(levels[0]).__name__
-        raise InputTypeError(
-            f"column {name!r} holds values of type {kind}; categories are text, numbers or bools: "
-            "convert it to text first"
-        )
     if whole and all(level == int(level) for level in levels):
         levels = [int(level) for level in levels]
     try:
@@ -141,10 +190,14 @@ def check_missing(found: Mapping[str, Found], place: Callable[[int], str]) -> No
 
 
 def check_levels(
-    found: Mapping[str, Found], levels: Mapping[str, Sequence[Any]], place: Callable[[int], str]
+    found: Mapping[str, Found],
+    levels: Mapping[str, Sequence[Any]],
+    place: Callable[[int], str],
+    missing: bool = False,
 ) -> None:
-    """Check that new data have no levels other than those learned."""
-    check_missing(found, place)
+    """Check that new data have no levels other than those learned, nor, unless allowed, none."""
+    if not missing:
+        check_missing(found, place)
     for name, what in found.items():
         unseen = [level for level in what.first if level not in levels[name]]
         if unseen:
@@ -160,17 +213,19 @@ def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
     levels = list(found.first)
     other = _odd(levels)
     if other:
+        alike = sum(_is_number(level) or _is_like_a_number(level) for level in levels)
         raise InputTypeError(
-            f"column {name!r} is text, though {len(levels) - len(other)} of its {len(levels)} "
-            f"levels are numbers; {other[0]!r} at {place(found.first[other[0]])} is none: correct "
-            f"it, or write C({name}) if these are categories"
+            f"column {name!r} is text, though {alike} of its {len(levels)} levels are numbers or "
+            f"look like it; {other[0]!r} at {place(found.first[other[0]])} is none: correct it, or "
+            f"write C({name}) if these are categories"
         )
 
 
 def _odd(levels: Sequence[Any]) -> list[Any]:
-    """The levels that are not numbers, if at least half of all levels are."""
+    """The levels that are not numbers, if at least half of all levels are, or look like it."""
     other = [level for level in levels if not _is_number(level)]
-    return other if len(other) <= len(levels) / 2 else []
+    unlike = [level for level in other if not _is_like_a_number(level)]
+    return (unlike or other) if len(unlike) <= len(levels) / 2 else []
 
 
 def _is_number(level: Any) -> bool:
@@ -178,7 +233,11 @@ def _is_number(level: Any) -> bool:
         float(level)
     except ValueError:
         return False
-    return True
+    return "_" not in str(level)  # Python reads 1_000, and nothing else does
+
+
+def _is_like_a_number(level: Any) -> bool:
+    return isinstance(level, str) and OTHER_NOTATION.fullmatch(level.strip()) is not None
 
 
 def _too_many(name: str, said: str, found: Found) -> InputError:

@@ -6,6 +6,7 @@ media share: Arrow's types, columns from Arrow to NumPy, blocks cut to size, err
 """
 
 import abc
+import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.tables.levels import Found, Lookup, check_levels, encode, survey
+from masgrad.data.tables.levels import (
+    Found,
+    Lookup,
+    check_kind,
+    check_levels,
+    encode,
+    survey,
+)
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
@@ -60,12 +68,20 @@ class Medium(abc.ABC):
         """Find the levels of categorical columns, in rows of positive weight."""
         if not names:
             return {}
+        for name in names if self.count != 0 else ():
+            check_kind(self.where, name, self.types[name])
         columns = (*names, weight) if weight is not None else names
         return survey(self.batches(None, tuple(dict.fromkeys(columns))), names, weight)
 
-    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None) -> None:
-        """Check that the categorical columns have no levels other than those learned."""
-        check_levels(self.find(tuple(levels), weight), levels, self.place)
+    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool) -> None:
+        """Check that the categorical columns have no levels other than those learned.
+
+        Args:
+            levels: the levels of each column.
+            weight: the column of frequencies; rows of weight 0 are ignored.
+            missing: whether a value may be missing.
+        """
+        check_levels(self.find(tuple(levels), weight), levels, self.place, missing)
 
     def declared(self, name: str) -> Sequence[Any] | None:
         """The categories declared by the type of a column, in order, or None."""
@@ -191,6 +207,25 @@ def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
     if len(distinct) == 1:
         return distinct.pop()
     return pa.float64() if "numeric" in kinds else pa.string()
+
+
+class Unchanged:
+    """Files as they were when they were opened: their sizes, and the times of their last change."""
+
+    def __init__(self, paths: Sequence[Path]):
+        self.paths, self.absolute = paths, [path.absolute() for path in paths]
+        self.stamps = self._now()
+
+    def _now(self) -> list[tuple[int, int]]:
+        return [(found.st_size, found.st_mtime_ns) for found in map(os.stat, self.absolute)]
+
+    def check(self) -> None:
+        """Refuse files that have changed: their rows are no longer those of the read before."""
+        for path, before, now in zip(self.paths, self.stamps, self._now(), strict=True):
+            if before != now:
+                raise InputError(
+                    f"{path} has changed while it was read; fit again when it is complete"
+                )
 
 
 def no_rows(paths: list[Path]) -> InputError:

@@ -12,7 +12,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset, fs
 
-from masgrad.data.tables.medium import Medium, check_columns, common_type, no_rows, place_in
+from masgrad.data.tables.medium import (
+    Medium,
+    Unchanged,
+    check_columns,
+    common_type,
+    no_rows,
+    place_in,
+)
 from masgrad.errors import InputError, MemoryWarning, say
 
 BATCH_ROWS = 1 << 16
@@ -37,7 +44,7 @@ class Parquet(Medium):
     """Parquet files with the same columns."""
 
     def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
-        self.paths, self.where = paths, str(paths[0])
+        self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
         self.fragments = [
             PARQUET_FORMAT.make_fragment(str(path.absolute()), LOCAL_FILES) for path in paths
         ]
@@ -85,16 +92,26 @@ class Parquet(Medium):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
+        self.files.check()
         schema = pa.schema([(name, self._read_as(name)) for name in columns])
         pieces = self.fragments if rng is None else self._row_groups(rng)
-        rows = dataset.FileSystemDataset(pieces, schema, PARQUET_FORMAT, LOCAL_FILES)
-        scanner = rows.scanner(batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
+        table = dataset.FileSystemDataset(pieces, schema, PARQUET_FORMAT, LOCAL_FILES)
+        scanner = table.scanner(batch_size=BATCH_ROWS, batch_readahead=1, fragment_readahead=1)
+        rows = 0
         try:
-            yield from scanner.to_batches()
+            for batch in scanner.to_batches():
+                rows += len(batch)
+                yield batch
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError) as error:
+            self.files.check()
             raise InputError(f"{self._culprit(schema)} cannot be read: {error}") from error
+        self.files.check()
+        if rows != self.count:
+            raise InputError(
+                f"{self.where} is damaged: {rows} rows were read, and its footer says {self.count}"
+            )
 
     def _row_groups(self, rng: np.random.Generator) -> list:
         groups = [(f, g.id) for f in self.fragments for g in f.row_groups]

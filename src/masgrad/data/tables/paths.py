@@ -30,6 +30,8 @@ def expand(data: Any) -> list[Path]:
 def _expand(item: Any) -> list[Path]:
     if not isinstance(item, str | os.PathLike):
         raise InputTypeError(f"a path or a pattern is needed, got {item!r:.80}")
+    if not os.fspath(item):
+        raise InputError("the path is empty; a file, a pattern or a folder is needed ('.' is this)")
     path = Path(item)
     if path.is_dir():
         found = [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from masgrad.errors import printable
 from masgrad.fitting.figures import BLUE, GREY, ORANGE, save_figure
 
 if TYPE_CHECKING:  # for annotations alone
@@ -53,7 +54,7 @@ def _coefficients(ax: Axes, path: "PenaltyPath") -> None:
         _apart(path.coefs[-1, named], LABEL_DISTANCE * np.ptp(path.coefs[:, lines])),
         strict=True,
     ):
-        name = path.names[j] if path.names else f"theta[{j}]"
+        name = printable(path.names[j]) if path.names else f"theta[{j}]"
         ax.annotate(
             name, (path.lams[-1], height), (4, 0), textcoords="offset points", va="center",
             fontsize="small", parse_math=False,

@@ -2,7 +2,7 @@
 
 Words are parsed, never evaluated:
 
-    hypotheses = equation ("," equation)*        equation = sum ("=" sum)*
+    hypotheses = equation ("," equation)*        equation = sum (("=" | "==") sum)*
     sum = term (("+" | "-") term)*               term = factor (("*" | "/") factor)*
     factor = ("+" | "-")* (number | name | "(" sum ")")
 
@@ -132,6 +132,8 @@ def _token(text: str, at: int, known: Sequence[str], names: Sequence[str]) -> To
     for name in known:
         if text.startswith(name, at) and _ends(text, at + len(name), name):
             return Token("name", name, at, at + len(name))
+    if text.startswith("==", at):
+        return Token("=", "=", at, at + 2)
     if text[at] in SIGNS:
         return Token(text[at], text[at], at, at + 1)
     if quoted := QUOTED.match(text, at):

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from masgrad.checks import as_number
-from masgrad.errors import InputError
+from masgrad.errors import InputError, printable
 from masgrad.fitting.results.constraints import Combinations, combinations
 from masgrad.fitting.results.estimates import (
     Coefficients,
@@ -88,7 +88,8 @@ class Region:
         return self.centre + (np.linalg.cholesky(self.matrix) @ circle).T
 
     def __repr__(self) -> str:
-        centre = ", ".join(f"{n}: {c:.4g}" for n, c in zip(self.labels, self.centre, strict=True))
+        named = zip(map(printable, self.labels), self.centre, strict=True)
+        centre = ", ".join(f"{name}: {value:.4g}" for name, value in named)
         return f"Region({self.level:.3g} for {centre}; Wald statistic <= {self.quantile:.4g})"
 
 

@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import optimize, stats
 
 from masgrad.checks import as_number
-from masgrad.errors import InputError
+from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
 
@@ -104,7 +104,7 @@ class Estimates:
         return pd.DataFrame(columns, list(self.labels))
 
     def __repr__(self) -> str:
-        return repr(self.to_frame())
+        return printable(repr(self.to_frame()), "\n")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

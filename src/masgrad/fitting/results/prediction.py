@@ -73,8 +73,7 @@ def predicted_blocks(
     """Predictions block by block: a column named `which`, and with an interval the others."""
     if interval is not None and not 0 < as_number("interval", interval) < 1:
         raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
-    if which not in WHICH:
-        raise InputError(f"which={which!r} is not known; use one of {', '.join(WHICH)}")
+    check_which(which)
     if isinstance(data, tuple):
         raise InputTypeError("predict takes X alone, not (X, y)")
     response = _response(result) if which == "mean" else Response(lambda t: t)
@@ -88,6 +87,12 @@ def predicted_blocks(
         names = (which, *INTERVAL)[: len(columns)]
         yield {n: np.where(none, np.nan, a) for n, a in zip(names, columns, strict=True)}
     missing.warn(place)
+
+
+def check_which(which: str) -> None:
+    """Refuse what cannot be predicted."""
+    if which not in WHICH:
+        raise InputError(f"which={which!r} is not known; use one of {', '.join(WHICH)}")
 
 
 def _columns(
@@ -150,7 +155,7 @@ def _known(offset: Any, exposure: Any, data: Any) -> np.ndarray | None:
     rows = data.shape[0] if hasattr(data, "shape") else len(data)
     parts = {"offset": offset, "exposure": exposure}
     given = [None if v is None else as_vector(k, v, rows) for k, v in parts.items()]
-    return weigh([None, *given]).offset
+    return weigh([None, *given], missing=True).offset
 
 
 def _beside(blocks: Iterator[np.ndarray], known: np.ndarray | None) -> Blocks:
@@ -271,6 +276,8 @@ class Missing:
 
     def _reason(self, x: np.ndarray, t: float) -> str:
         wrong = np.flatnonzero(~np.isfinite(x))
+        if not len(wrong) and np.isnan(t):
+            return "its offset or exposure has no finite value"
         if not len(wrong):
             return f"its linear predictor {t:g} has no mean"
         j = int(wrong[0])

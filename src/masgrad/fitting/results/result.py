@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from masgrad.errors import InputError
+from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.results import prediction, storage
 from masgrad.fitting.results.inference import Inference
@@ -121,9 +121,8 @@ class Result(Inference):
         pairs = zip(self.theta[:6], self.coefficients.se, strict=False)
         shown = ", ".join(f"{t:.4g} +- {s:.2g}" for t, s in pairs)
         more = ", ..." if len(self.theta) > 6 else ""
-        return (
-            f"Result({self.kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
-        )
+        kind = printable(self.kind)
+        return f"Result({kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
 
 
 def load(path: str | Path, model: Model | None = None) -> Result:

@@ -7,18 +7,15 @@ No code is stored: a loss of the user's own is given again to `load`.
 import base64
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from masgrad.data.formula.terms import Terms
-from masgrad.errors import InputError
+from masgrad.errors import InputError, MasgradError, printable
+from masgrad.files import replaced
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import SPECTRA, LocalModel
@@ -61,13 +58,15 @@ def save(fitted: Fitted, path: str | Path) -> None:
 
 def read(path: str | Path, model: Model | None = None) -> Fitted:
     """The record in a file that `save` wrote; `model` is given again if it was a `CustomLoss`."""
-    text = Path(path).read_text()
+    text = Path(path).read_bytes()
     try:
         outer = json.loads(text)
         body, format = outer["result"], outer["format"]
     except (KeyError, TypeError):
         raise InputError(f"{path} is not a saved result: it has no result in it") from None
-    except json.JSONDecodeError as error:
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a saved result: it is no text") from None
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a saved result: {error}") from None
     if format not in (FORMAT, OLD_FORMAT):
         raise InputError(
@@ -75,7 +74,50 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
         )
     if _digest(body) != outer.get("sha256"):
         raise InputError(f"{path} is damaged: its checksum does not match; save the result again")
-    return _from_json(_renamed(body) if format == OLD_FORMAT else body, model)
+    try:
+        return _checked(_from_json(_renamed(body) if format == OLD_FORMAT else body, model))
+    except MasgradError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(
+            f"{path} is no result that this version of masgrad can read ({error}); save it again"
+        ) from None
+
+
+def _checked(r: Fitted) -> Fitted:
+    """The record itself, if its parts have the types and sizes that belong together."""
+    p, k = len(r.theta), r.null_directions.shape[-1]
+    vectors = {
+        "theta": r.theta,
+        "not_identified": r.not_identified,
+        "penalized": r.theta if r.penalized is None else r.penalized,
+        "centre": r.coordinates.centre,
+        "scale": r.coordinates.scale,
+        "point": r.local_model.point,
+        "gradient": r.local_model.gradient,
+    }
+    matrices = {
+        "cov": r.cov,
+        "coordinates": r.coordinates.matrix,
+        "hessian": r.local_model.hessian,
+        "meat": r.local_model.meat,
+    }
+    shapes = {name: (array, (p,)) for name, array in vectors.items()}
+    shapes |= {name: (array, (p, p)) for name, array in matrices.items()}
+    shapes["null_directions"] = r.null_directions, (p, k)
+    for name, (array, shape) in shapes.items():
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}, not {shape}")
+    texts = (r.kind, r.target, r.cov_type, *r.names, *r.notes)
+    if not all(isinstance(text, str) for text in texts) or len(r.names) not in (0, p):
+        raise ValueError("a name or a note is no text")
+    if r.terms is not None and len(r.terms.names) != p:
+        raise ValueError(f"{len(r.terms.names)} columns of X for {p} parameters")
+    local = r.local_model
+    numbers = (r.nobs, r.df or 0, local.count, local.squares, local.loss, local.rows)
+    if not all(isinstance(value, int | float) for value in numbers):
+        raise ValueError(f"{numbers!r:.80} are no numbers")
+    return r
 
 
 def _renamed(body: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +200,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         cov_type=body["cov_type"],
         fit_info=_fit_info(body["fit_info"]),
         has_offset=body["has_offset"],
-        diagnostics=Diagnostics.from_json(body["diagnostics"]),
+        diagnostics=_diagnostics(body["diagnostics"]),
         penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
         path=None if body.get("path") is None else _path(_values(body["path"])),
         coordinates=Coordinates(**_values(body["coordinates"])),
@@ -178,7 +220,13 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
 
 def _fit_info(values: dict[str, Any]) -> FitInfo:
     path = tuple((str(stage), float(distance)) for stage, distance in values["path"])
-    return FitInfo(**{**values, "path": path})
+    numbers = {name: float(value) for name, value in values.items() if name != "path"}
+    return FitInfo(**{**numbers, "reads": int(values["reads"]), "path": path})
+
+
+def _diagnostics(saved: list[dict[str, Any]]) -> Diagnostics:
+    texts = ("name", "sentence")
+    return Diagnostics.from_json({**d, **{k: printable(d[k]) for k in texts}} for d in saved)
 
 
 def _local_model(fields: dict[str, Any]) -> LocalModel:
@@ -192,13 +240,16 @@ def _path(values: dict[str, Any]) -> PenaltyPath:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    return {k: _field(v) for k, v in vars(record).items() if k not in SPECTRA}
+    return {k: _plain(v) for k, v in vars(record).items() if k not in SPECTRA}
 
 
-def _field(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """A field as JSON has it."""
     if isinstance(value, ThirdOrder):
         return _fields(value)
-    return _pack(value) if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return _pack(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _values(fields: dict[str, Any]) -> dict[str, Any]:
@@ -239,23 +290,3 @@ def _model_from_json(spec: dict[str, Any] | None) -> Model | None:
         return GLM(make_family(spec["family"], spec["link"], spec["parameter"]))
     kinds = {c.__name__: c for c in (TraceRegression, GaussianMixture, ReluNetwork)}
     return kinds[spec.pop("name")](**spec)
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file that takes the place of `path` if nothing goes wrong."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -3,6 +3,7 @@
 from html import escape
 from itertools import zip_longest
 
+from masgrad.errors import printable
 from masgrad.fitting.results.inference import Inference
 from masgrad.fitting.results.views.summary import FIT, MODEL, cells, headings, known, remarks
 
@@ -54,7 +55,7 @@ def html(result: Inference, alpha: float) -> str:
     )
     notes = "".join(f"<p>{escape(note)}</p>" for note in remarks(result))
     return (
-        f'<div class="masgrad"><style>{STYLE}</style>\n<h4>{escape(result.kind)}</h4>\n'
+        f'<div class="masgrad"><style>{STYLE}</style>\n<h4>{escape(printable(result.kind))}</h4>\n'
         f'<dl>{facts}</dl>\n<div class="wide" tabindex="0"><table>\n<thead><tr>{top}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>{notes}</div>\n"
     )
@@ -66,7 +67,7 @@ def page(title: str, body: str) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title></head>\n"
+        f"<title>{escape(printable(title))}</title></head>\n"
         f'<body style="margin: 1.2rem">\n{body}</body></html>\n'
     )
 
@@ -86,7 +87,7 @@ def latex(result: Inference, alpha: float) -> str:
             r"% \usepackage{booktabs}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_tex(result.kind)}}}",
+            rf"\caption{{{_tex(printable(result.kind))}}}",
             r"\begin{tabular}{lrrrrrr}",
             r"\toprule",
             *facts,

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from masgrad.errors import printable
 from masgrad.fitting.figures import BLUE, GREY, ORANGE, save_figure
 from masgrad.fitting.results.inference import Inference
 
@@ -26,7 +27,7 @@ def plot(result: Inference, path: str | Path | None = None, alpha: float = 0.05)
     """A panel of coefficients, and below it one of the path where the fit recorded one."""
     ends = np.asarray(result.conf_int(alpha))
     shown, note = _shown(result, ends)
-    names = [_wrapped(result.labels[j]) for j in shown]
+    names = [_wrapped(printable(result.labels[j])) for j in shown]
     rows = max(0.8, (0.27 if len(names) <= 20 else 0.19) * sum(map(len, names)))
     heights = [rows, 1.3] if result.fit_info.path else [rows]
     size = 7.5, sum(heights) + 0.4 + 0.7 * len(heights)
@@ -35,9 +36,10 @@ def plot(result: Inference, path: str | Path | None = None, alpha: float = 0.05)
     _coefficients(panels[0], result, ends, shown, names)
     said = f"{100 * (1 - alpha):.4g} % intervals for {result.target}"
     penalised = "" if result.penalized is None else "\ndiamonds: with the penalty"
-    panels[0].set_xlabel(f"coefficient, {said}{penalised}{note}")
+    words = printable(f"coefficient, {said}{penalised}{note}", "\n")
+    panels[0].set_xlabel(words, parse_math=False)
     title = f"{result.kind}, {result.nobs:,} rows, {result.status}"
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle(printable(title), fontsize="medium", parse_math=False)
     if result.fit_info.path:
         _path(panels[1], result.fit_info.path)
     if path is not None:
@@ -116,7 +118,7 @@ def _path(ax: Axes, path: tuple[tuple[str, float], ...]) -> None:
         ax.annotate("0", (j, floor), (0, 6), textcoords="offset points", ha="center")
     ax.axhline(1.0, color=GREY, lw=0.8, ls=":")
     ax.set_yscale("log")
-    ax.set_xticks(range(len(labels)), labels, parse_math=False)
+    ax.set_xticks(range(len(labels)), list(map(printable, labels)), parse_math=False)
     ax.set_ylabel("distance (s.e.)")
     ax.set_xlabel("path of the fit: from the estimate, in standard errors")
     ax.grid(axis="y", color=GREY, alpha=0.2, lw=0.6)

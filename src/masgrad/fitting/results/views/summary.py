@@ -14,7 +14,7 @@ from itertools import zip_longest
 import numpy as np
 
 from masgrad.checks import as_number
-from masgrad.errors import InputError
+from masgrad.errors import InputError, printable
 from masgrad.fitting.results.inference import Inference
 
 WIDTH = 80
@@ -62,7 +62,7 @@ def _decimal(value: float | None) -> str | None:
 def known(result: Inference, facts: tuple[Fact, ...]) -> list[tuple[str, str]]:
     """Labels and values of the facts that this result has."""
     found = ((label, getter(result)) for label, getter in facts)
-    return [(label, value) for label, value in found if value is not None]
+    return [(label, printable(value)) for label, value in found if value is not None]
 
 
 def remarks(result: Inference) -> list[str]:
@@ -71,7 +71,7 @@ def remarks(result: Inference) -> list[str]:
     end = "" if status.message.endswith("?") else "."
     advice = [] if status.ok else [f"{str(status).capitalize()}: {status.message}{end}"]
     troubles = (f"{d.name}: {d.sentence}" for d in result.diagnostics.troubles)
-    return [*advice, *result.notes, *troubles]
+    return [printable(" ".join(said.split())) for said in (*advice, *result.notes, *troubles)]
 
 
 def headings(result: Inference, alpha: float) -> list[str]:
@@ -85,7 +85,7 @@ def cells(result: Inference, alpha: float) -> list[tuple[str, list[str]]]:
     """A name and six rounded numbers for each parameter."""
     rows = result.to_frame(alpha).to_numpy()
     return [
-        (name, [number(t), number(s), f"{z:.3f}", f"{p:.3f}", number(low), number(high)])
+        (printable(name), [number(t), number(s), f"{z:.3f}", f"{p:.3f}", number(low), number(high)])
         for name, (t, s, z, p, low, high) in zip(result.labels, rows, strict=True)
     ]
 
@@ -99,12 +99,13 @@ def number(x: float) -> str:
 
 def summary(result: Inference, alpha: float = 0.05, width: int | None = None) -> str:
     """The header, a line for each parameter, and the notes."""
-    longest = max(map(len, result.labels))
+    longest = max(len(printable(name)) for name in result.labels)
     width = min(_room(width), max(WIDTH, longest + _size(ALL)))
     chosen = next((c for c in CHOICES if _size(c) + min(longest, NAME) <= width), CHOICES[-1])
     room = width - _size(chosen)
     rule = "=" * width
-    lines = [_middle(f"masgrad: {result.kind}", width), rule, *_header(result, width), rule]
+    title = f"masgrad: {printable(result.kind)}"
+    lines = [_middle(title, width), rule, *_header(result, width), rule]
     lines += [_line("", headings(result, alpha), chosen, room), "-" * width]
     lines += [_line(name, row, chosen, room) for name, row in cells(result, alpha)]
     return "\n".join([*lines, rule, *_left_out(result, alpha, chosen), *_notes(result, width)])
@@ -159,6 +160,4 @@ def _middle(text: str, width: int) -> str:
 
 
 def _notes(result: Inference, width: int) -> list[str]:
-    return [
-        line for note in remarks(result) for line in textwrap.wrap(" ".join(note.split()), width)
-    ]
+    return [line for note in remarks(result) for line in textwrap.wrap(note, width)]
