@@ -6,7 +6,8 @@ V the variance function:
     dl/dt = -(y - mu) mu' / V,      E l'' = mu'^2 / V,
     l''   = mu'^2 / V - (y - mu) (mu'' / V - V' mu'^2 / V^2)
 
-(with expressions of their own for binary responses, whose tails would cancel). Steps are taken in
+(with expressions of their own for binary responses, whose tails would cancel, and for the log link
+with V = mu^q, whose powers would underflow). Steps are taken in
 an orthonormal basis of the columns, from the QR factor of X, so that neither units nor collinearity
 matter. Rows stay inside the link's domain; if Newton is stuck at the border, a logarithmic barrier
 that vanishes leads it round. Nothing here is taken from masgrad.
@@ -14,6 +15,7 @@ that vanishes leads it round. Nothing here is taken from masgrad.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, log_ndtr
@@ -32,9 +34,9 @@ MOST_STEPS = 150
 SMALL_DECREMENT = 1e-10
 """Newton decrement, in standard errors, of an optimum."""
 
-FAR_STEP = 1e-3
-"""Change of a linear predictor in the last step that shows an optimum at infinity: at a finite one
-it is of the order of the decrement."""
+FAR_STEP, FAR_DECREMENT = 0.02, 1e-5
+"""An optimum is at infinity if a step changes some linear predictor by more than FAR_STEP at a
+decrement below FAR_DECREMENT: at a finite one it would have a standard error of thousands."""
 
 NULL = 1e-10
 """Singular value of the scaled design, relative to the largest, that is 0."""
@@ -84,6 +86,8 @@ class Loss:
         with np.errstate(all="ignore"):
             if self.family == "bernoulli":
                 return BINARY[self.link](t, y)
+            if self.link == "log" and self.family in VARIANCE_POWERS | {"tweedie": 0}:
+                return _log_power(t, y, VARIANCE_POWERS.get(self.family, self.parameter or 0.0))
             return self._by_mean(t, y)
 
     def _by_mean(self, t: Rows, y: Rows) -> Local:
@@ -112,6 +116,16 @@ class Loss:
                 return MEANS[self.link](t)[0]
             one = BINARY[self.link](t, np.ones_like(t)).loss
             return np.exp(-one)
+
+
+VARIANCE_POWERS = {"gaussian": 0.0, "poisson": 1.0, "gamma": 2.0, "inverse_gaussian": 3.0}
+
+
+def _log_power(t: Rows, y: Rows, q: float) -> Local:
+    """The log link with the variance mu^q: l' = mu^(2-q) - y mu^(1-q)."""
+    up, down = np.exp((2 - q) * t), y * np.exp((1 - q) * t)
+    loss = (t if q == 2 else up / (2 - q)) - (y * t if q == 1 else down / (1 - q))
+    return Local(loss, up - down, (2 - q) * up - (1 - q) * down, up)
 
 
 POWERS = {"identity": 1.0, "inverse": -1.0, "inverse_squared": -0.5, "sqrt": 2.0}
@@ -248,6 +262,11 @@ class Sums:
     expected: np.ndarray
 
     @property
+    def finite(self) -> bool:
+        sums = (self.gradient, self.hessian, self.expected)
+        return all(bool(np.isfinite(a).all()) for a in sums)
+
+    @cached_property
     def convex(self) -> bool:
         values = np.linalg.eigvalsh(self.hessian)
         return bool(values[0] > 1e-13 * values[-1] > 0)
@@ -307,43 +326,45 @@ class End:
 
 def newton(fit: Fit, phi: np.ndarray, scoring: bool = False, most: int = MOST_STEPS) -> End:
     """Damped Newton steps from phi; Fisher scoring where H is not positive definite."""
-    step = np.zeros_like(phi)
     for _ in range(most):
         now = fit.sums(fit.t(phi))
+        if not now.finite:
+            return End(_unfinished(fit.loss, now.t), phi, np.zeros_like(phi), np.inf)
         step, decrement = _step(now, scoring)
         unit = np.sqrt(fit.dispersion(now.t))
+        if decrement < FAR_DECREMENT * unit and np.abs(fit.basis.B @ step).max() > FAR_STEP:
+            return End("infinity", phi, step, fit.total(now.t))
         if decrement < SMALL_DECREMENT * unit:
-            return _judged(fit, now, phi, step)
-        length = _length(fit, now, phi, step, decrement)
+            return _judged(fit, now, phi)
+        length = _length(fit, now, step)
         if length == 0.0:
             break
         phi = phi + length * step
-    now = fit.sums(fit.t(phi))
-    step, decrement = _step(now, scoring)
-    if decrement < 1e-6 * np.sqrt(fit.dispersion(now.t)):
-        return _judged(fit, now, phi, step)
-    status = "border" if _at_border(fit.loss, now.t) else "unfinished"
-    return End(status, phi, step, fit.total(now.t))
+    if decrement < 1e-6 * unit:  # as near as rounding lets
+        return _judged(fit, now, phi)
+    return End(_unfinished(fit.loss, now.t), phi, step, fit.total(now.t))
 
 
 def _step(now: Sums, scoring: bool) -> tuple[np.ndarray, float]:
     """The step and its decrement, the length in the metric of H."""
-    H = now.hessian if now.convex and not scoring else now.expected
+    return _solved(now.hessian if now.convex and not scoring else now.expected, now.gradient)
+
+
+def _solved(H: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, float]:
+    """-H^-1 g with eigenvalues kept above 0, and its length in the metric of H."""
     values, Q = np.linalg.eigh(H)
-    along = Q.T @ now.gradient
+    along = Q.T @ g
     safe = np.maximum(values, 1e-15 * max(values[-1], 1e-300))
-    step = -Q @ (along / safe)
-    return step, float(np.sqrt(np.sum(along**2 / safe)))
+    return -Q @ (along / safe), float(np.sqrt(np.sum(along**2 / safe)))
 
 
-def _judged(fit: Fit, now: Sums, phi: np.ndarray, step: np.ndarray) -> End:
-    """An end with a gradient of 0: an optimum, or one at infinity, or a saddle."""
-    far = np.abs(fit.basis.B @ step).max() > FAR_STEP
-    status = "infinity" if far else "optimum" if now.convex else "unfinished"
-    return End(status, phi, step, fit.total(now.t))
+def _judged(fit: Fit, now: Sums, phi: np.ndarray) -> End:
+    """An end with a gradient of 0: an optimum, or a saddle."""
+    status = "optimum" if now.convex else "unfinished"
+    return End(status, phi, np.zeros_like(phi), fit.total(now.t))
 
 
-def _length(fit: Fit, now: Sums, phi: np.ndarray, step: np.ndarray, decrement: float) -> float:
+def _length(fit: Fit, now: Sums, step: np.ndarray) -> float:
     """Armijo's rule from the longest step that keeps 0.5 % of the distance to the border."""
     change = fit.basis.B @ step
     length = min(1.0, 0.995 * _to_border(fit.loss, now.t, change))
@@ -365,10 +386,11 @@ def _to_border(loss: Loss, t: Rows, change: Rows) -> float:
     return float(min(down.min(), up.min()))
 
 
-def _at_border(loss: Loss, t: Rows) -> bool:
+def _unfinished(loss: Loss, t: Rows) -> str:
+    """ "border" if some row is at the border of the domain, else "unfinished"."""
     low, high = loss.domain
-    size = np.median(np.abs(t))
-    return bool(min((t - low).min(), (high - t).min()) < 1e-6 * size)
+    near = min((t - low).min(), (high - t).min()) < 1e-6 * np.median(np.abs(t))
+    return "border" if near else "unfinished"
 
 
 def follow_barrier(fit: Fit, phi: np.ndarray) -> np.ndarray:
@@ -378,18 +400,20 @@ def follow_barrier(fit: Fit, phi: np.ndarray) -> np.ndarray:
         for _ in range(30):
             t = fit.t(phi)
             now = fit.sums(t)
+            if not now.finite:
+                return phi
             slope, bend = _barrier(t, low, high)
             g = now.gradient + weight * fit.basis.B.T @ (fit.w * slope)
             H = now.hessian if now.convex else now.expected
             H = H + weight * fit.basis.B.T @ ((fit.w * bend)[:, None] * fit.basis.B)
-            step = -np.linalg.solve(H, g)
+            step, decrement = _solved(H, g)
             change = fit.basis.B @ step
             length = min(1.0, 0.9 * _to_border(fit.loss, t, change))
             merit = _merit(fit, weight, low, high)
             while length > 1e-12 and merit(t + length * change) > merit(t):
                 length /= 2
             phi = phi + length * step
-            if -g @ step < 1e-8:
+            if decrement < 1e-4:
                 break
     return phi
 
@@ -530,7 +554,9 @@ def solve(
     end = _best([_walk(fit, point) for point in points])
     if end.status == "infinity":
         return _separated(fit, X, end)
-    status = end.status if fit.basis.identified.all() else "rank"
+    if end.status != "optimum":
+        return _none(end.status, fit, X)
+    status = "optimum" if fit.basis.identified.all() else "rank"
     return _optimum(status, fit, X, end.phi)
 
 
