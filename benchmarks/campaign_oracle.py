@@ -30,7 +30,7 @@ SEVERAL_OPTIMA = {
 }  # fmt: skip
 """Pairs whose loss need not be convex, and Poisson sqrt: the best of several starts is taken."""
 
-MOST_STEPS = 150
+MOST_STEPS = 100
 SMALL_DECREMENT = 1e-10
 """Newton decrement, in standard errors, of an optimum."""
 
@@ -253,18 +253,37 @@ def basis_of(X: np.ndarray) -> Basis:
 
 @dataclass(frozen=True)
 class Sums:
-    """What Newton's method needs at a point, and what covariances are made of."""
+    """What Newton's method needs at a point."""
 
+    basis: "Basis"
+    w: Rows
     t: Rows
     local: Local
-    gradient: np.ndarray
-    hessian: np.ndarray
-    expected: np.ndarray
+
+    def _weighted(self, h: Rows) -> np.ndarray:
+        B = self.basis.B
+        return B.T @ ((self.w * h)[:, None] * B)
+
+    @cached_property
+    def gradient(self) -> np.ndarray:
+        return self.basis.B.T @ (self.w * self.local.slope)
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        return self._weighted(self.local.observed)
+
+    @cached_property
+    def expected(self) -> np.ndarray:
+        return self._weighted(self.local.expected)
+
+    @cached_property
+    def meat(self) -> np.ndarray:
+        return self._weighted(self.local.slope**2)
 
     @property
     def finite(self) -> bool:
-        sums = (self.gradient, self.hessian, self.expected)
-        return all(bool(np.isfinite(a).all()) for a in sums)
+        rows = (self.local.slope, self.local.observed, self.local.expected)
+        return all(bool(np.isfinite(a).all()) for a in rows)
 
     @cached_property
     def convex(self) -> bool:
@@ -286,9 +305,7 @@ class Fit:
         return self.basis.B @ phi + self.offset
 
     def sums(self, t: Rows) -> Sums:
-        B, here = self.basis.B, self.loss.at(t, self.y)
-        H, E = (B.T @ ((self.w * h)[:, None] * B) for h in (here.observed, here.expected))
-        return Sums(t, here, B.T @ (self.w * here.slope), H, E)
+        return Sums(self.basis, self.w, t, self.loss.at(t, self.y))
 
     def total(self, t: Rows) -> float:
         value = float(self.w @ self.loss.at(t, self.y).loss) if self.loss.inside(t) else np.inf
@@ -387,35 +404,44 @@ def _to_border(loss: Loss, t: Rows, change: Rows) -> float:
 
 
 def _unfinished(loss: Loss, t: Rows) -> str:
-    """ "border" if some row is at the border of the domain, else "unfinished"."""
+    """Whether some row is at the border of the domain, or on its way to infinity."""
     low, high = loss.domain
-    near = min((t - low).min(), (high - t).min()) < 1e-6 * np.median(np.abs(t))
-    return "border" if near else "unfinished"
+    size = np.median(np.abs(t))
+    if min((t - low).min(), (high - t).min()) < 1e-6 * size:
+        return "border"
+    return "infinity" if np.abs(t).max() > 1e4 * size else "unfinished"
 
 
 def follow_barrier(fit: Fit, phi: np.ndarray) -> np.ndarray:
     """A point near the optimum by a logarithmic barrier of weight 1 to 1e-12 per row."""
-    low, high = fit.loss.domain
     for weight in BARRIERS:
         for _ in range(30):
-            t = fit.t(phi)
-            now = fit.sums(t)
+            now = fit.sums(fit.t(phi))
             if not now.finite:
                 return phi
-            slope, bend = _barrier(t, low, high)
-            g = now.gradient + weight * fit.basis.B.T @ (fit.w * slope)
-            H = now.hessian if now.convex else now.expected
-            H = H + weight * fit.basis.B.T @ ((fit.w * bend)[:, None] * fit.basis.B)
-            step, decrement = _solved(H, g)
-            change = fit.basis.B @ step
-            length = min(1.0, 0.9 * _to_border(fit.loss, t, change))
-            merit = _merit(fit, weight, low, high)
-            while length > 1e-12 and merit(t + length * change) > merit(t):
-                length /= 2
-            phi = phi + length * step
+            step, decrement = _barrier_step(fit, now, weight)
+            phi = phi + _barrier_length(fit, now.t, step, weight) * step
             if decrement < 1e-4:
                 break
     return phi
+
+
+def _barrier_step(fit: Fit, now: Sums, weight: float) -> tuple[np.ndarray, float]:
+    slope, bend = _barrier(now.t, *fit.loss.domain)
+    B = fit.basis.B
+    H = now.hessian if now.convex else now.expected
+    H = H + weight * B.T @ ((fit.w * bend)[:, None] * B)
+    return _solved(H, now.gradient + weight * B.T @ (fit.w * slope))
+
+
+def _barrier_length(fit: Fit, t: Rows, step: np.ndarray, weight: float) -> float:
+    change = fit.basis.B @ step
+    length = min(1.0, 0.9 * _to_border(fit.loss, t, change))
+    merit = _merit(fit, weight, *fit.loss.domain)
+    before = merit(t)
+    while length > 1e-12 and merit(t + length * change) > before:
+        length /= 2
+    return length
 
 
 def _barrier(t: Rows, low: float, high: float) -> tuple[Rows, Rows]:
@@ -562,7 +588,7 @@ def solve(
 
 def _walk(fit: Fit, phi: np.ndarray) -> End:
     end = newton(fit, phi)
-    if end.status in ("border", "unfinished") and np.isfinite(fit.loss.domain).any():
+    if end.status == "border":
         end = min(end, newton(fit, follow_barrier(fit, phi)), key=lambda e: (e.total, e.status))
     return end
 
@@ -601,8 +627,7 @@ def _none(status: str, fit: Fit, X: np.ndarray) -> Optimum:
 def _optimum(status: str, fit: Fit, X: np.ndarray, phi: np.ndarray) -> Optimum:
     t = fit.t(phi)
     now, T = fit.sums(t), fit.basis.to_theta
-    residuals = (fit.w * now.local.slope**2)[:, None] * fit.basis.B
-    M, dispersion = fit.basis.B.T @ residuals, fit.dispersion(t)
+    M, dispersion = now.meat, fit.dispersion(t)
     H = now.hessian if now.convex else now.expected
     inverse = np.linalg.pinv(H, hermitian=True)
     cov = T @ inverse @ M @ inverse @ T.T

@@ -383,8 +383,8 @@ _CENTRES = {
 """Range of the linear predictor's centre."""
 
 _INTERVALS = {
-    ("bernoulli", "log"): (-1.2, -4.0, -0.08),
-    ("bernoulli", "identity"): (0.4, 0.03, 0.97),
+    ("bernoulli", "log"): (-1.2, -4.0, -0.15),
+    ("bernoulli", "identity"): (0.4, 0.08, 0.92),
 }
 """Centre, lower and upper end of linear predictors."""
 
@@ -453,6 +453,8 @@ def _mended(p: Problem, y: np.ndarray, columns: dict[str, np.ndarray], rng: Rng)
         rows = np.flatnonzero(x)
         if p.family == "bernoulli":
             y[rows[0]], y[rows[1]] = 0.0, 1.0
+        elif p.family == "gaussian" and p.link != "identity":
+            y[rows] = np.maximum(y[rows], 0.3 * y.mean())
         elif p.family in ("poisson", "negative_binomial") and p.link != "log":
             y[rows] = np.maximum(y[rows], 1.0)
         elif p.family in ("poisson", "negative_binomial", "tweedie"):

@@ -175,7 +175,8 @@ def _without_optimum(outcome: Outcome, best: Optimum) -> tuple[str, str]:
     both = np.isfinite(best.theta) & np.isfinite(outcome.theta)
     away = np.abs((outcome.theta - best.theta)[both] / best.unit[both])
     lost = np.isfinite(best.theta) & ~np.isfinite(outcome.theta)
-    if best.status != "separated" or (away.max(initial=0.0) < FAR and not lost.any()):
+    known = best.status == "separated" and not best.fit.loss.several_optima
+    if not known or (away.max(initial=0.0) < FAR and not lost.any()):
         return NONE_SAID, outcome.status
     what = f"{int(lost.sum())} finite coefficients lost, " * bool(lost.any())
     return PART_WRONG, f"{what}{away.max(initial=0.0):.3g} s.e. away ({outcome.status})"
