@@ -10,13 +10,14 @@ category, large, or the name of a family, a link or a container.
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import pathlib
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import get_context
@@ -26,7 +27,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ[
 sys.path.append(str(pathlib.Path(__file__).resolve().parent))  # last: coverage.py would hide one
 from campaign_page import page, summary
 from campaign_problems import Problem, draw
-from campaign_verdicts import GOOD, RAW, Record, record_of, run
+from campaign_verdicts import GOOD, SLOW, UNDECIDED, Record, record_of, run
 
 LIMIT = 120.0
 """Seconds that a fit may take."""
@@ -51,27 +52,42 @@ def judged(problems: list[Problem], workers: int, limit: float) -> Iterator[Reco
     if workers <= 1:
         yield from (run(problem, limit) for problem in problems)
         return
-    waiting = problems
+    waiting = list(reversed(problems))
     while waiting:
-        done = set()
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=400)
-        jobs = {pool.submit(run, problem, limit): problem for problem in waiting}
-        try:
-            for job in as_completed(jobs):
-                done.add(jobs[job].id)
-                yield _outcome(job, jobs[job])
-        except BrokenProcessPool:
-            print("a worker died; the rest is started again", file=sys.stderr)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        waiting = [p for p in waiting if p.id not in done]
+        yield from _pooled(waiting, workers, limit)
 
 
-def _outcome(job, problem: Problem) -> Record:
+def _pooled(waiting: list[Problem], workers: int, limit: float) -> Iterator[Record]:
+    """Records from a pool, until nothing is waiting or a worker dies."""
+    jobs: dict[Future, Problem] = {}
+    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=400) as pool:
+        while waiting or jobs:
+            while waiting and len(jobs) < workers:
+                problem = waiting.pop()
+                jobs[pool.submit(watched, problem, limit)] = problem
+            done = wait(jobs, return_when=FIRST_COMPLETED).done
+            yield from (_outcome(job, jobs.pop(job)) for job in done)
+            if any(isinstance(job.exception(), BrokenProcessPool) for job in done):
+                yield from (_outcome(job, problem) for job, problem in jobs.items())
+                return
+
+
+def watched(problem: Problem, limit: float) -> Record:
+    """A record, or the end of this worker if code outside Python does not heed the time limit."""
+    faulthandler.dump_traceback_later(4 * limit, exit=True)
+    try:
+        return run(problem, limit)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _outcome(job: Future, problem: Problem) -> Record:
     error = job.exception()
     if error is None:
         return job.result()
-    return record_of(problem, RAW, f"{type(error).__name__}: {error}"[:300])
+    if isinstance(error, BrokenProcessPool):
+        return record_of(problem, SLOW, "the worker died or was stopped, here or in its neighbour")
+    return record_of(problem, UNDECIDED, f"campaign: {type(error).__name__}: {error}"[:300])
 
 
 def show(record: Record) -> str:

@@ -542,6 +542,18 @@ class Optimum:
         """Standard errors, not below 1 % of the model's: a saturated level has residuals of 0."""
         return np.maximum(self.se, 0.01 * self.model_se)
 
+    def loss_at(self, theta: np.ndarray) -> float:
+        return self.fit.total(self.fit.t(self.fit.basis.to_phi @ theta))
+
+    def is_near_another(self, theta: np.ndarray) -> bool:
+        """Whether theta is within 0.1 standard errors of a minimum, whatever its loss."""
+        if not self.fit.loss.several_optima or self.loss_at(theta) == np.inf:
+            return False
+        now = self.fit.sums(self.fit.t(self.fit.basis.to_phi @ theta))
+        if not (now.finite and now.convex):
+            return False
+        return bool(_step(now, scoring=False)[1] < 0.1 * self.dispersion**0.5)
+
     def rms(self, step: np.ndarray) -> float:
         """A step in standard errors, root mean square over whitened contrasts."""
         return float(np.linalg.norm(self.turned @ step) / np.sqrt(len(step)))
@@ -572,18 +584,24 @@ def solve(
     X, y, w = X[some], y[some], w[some]
     offset = np.zeros(len(y)) if offset is None else offset[some]
     fit = Fit(loss, basis_of(X), y, w, offset)
-    guess = None if truth is None else X @ truth
-    points = starts(fit, guess)
-    if also is not None and np.isfinite(also).all():
-        point = fit.basis.phi(X @ also)
-        points += [point] if fit.total(fit.t(point)) < np.inf else []
-    end = _best([_walk(fit, point) for point in points])
+    ends = [_walk(fit, point) for point in starts(fit, None if truth is None else X @ truth)]
+    end = _best([*ends, *_from_estimate(fit, X, also, _best(ends))])
     if end.status == "infinity":
         return _separated(fit, X, end)
     if end.status != "optimum":
         return _none(end.status, fit, X)
     status = "optimum" if fit.basis.identified.all() else "rank"
     return _optimum(status, fit, X, end.phi)
+
+
+def _from_estimate(fit: Fit, X: np.ndarray, also: np.ndarray | None, best: End) -> list[End]:
+    """The end of a walk from another estimate, if there is need of one."""
+    sure = best.status == "optimum" and not fit.loss.several_optima
+    if sure or also is None or not np.isfinite(also).all():
+        return []
+    phi = fit.basis.phi(X @ also)
+    near = fit.total(fit.t(phi)) < fit.total(fit.t(_level(fit)))
+    return [_walk(fit, phi)] if near else []
 
 
 def _walk(fit: Fit, phi: np.ndarray) -> End:

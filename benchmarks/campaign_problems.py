@@ -6,7 +6,8 @@ three have fewer. Linear predictors are rescaled (links with a domain) or clippe
 that means are sensible and an optimum normally exists; the oracle decides whether it does.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -48,6 +49,9 @@ CONTAINERS = {
 }  # fmt: skip
 WEIGHTS = {"none": 0.62, "frequencies": 0.23, "zeros": 0.15}
 BLOCK_SIZES = (None, None, None, None, 512, 2000, 10_000)
+
+FEWEST_BLOCK_ROWS, FEWEST_LARGE_ROWS = 40_000, 300_000
+"""A fit keeps 32,768 rows in memory."""
 
 LARGE_SHARE = 0.02
 """Share of the block-path problems with 300,000 rows and more."""
@@ -101,7 +105,6 @@ class Problem:
     passes: int | str
     block_size: int | None
     threads: int
-    tags: frozenset[str] = field(default=frozenset())
 
     @property
     def id(self) -> str:
@@ -114,9 +117,25 @@ class Problem:
     @property
     def group(self) -> str:
         """Small, or through the block path with a single read or several ("two-read")."""
-        if "small" in self.tags:
+        if self.n < FEWEST_BLOCK_ROWS:
             return "small"
-        return "single" if "single" in self.tags else "two-read"
+        return "single" if self.passes == 1 or self.container == "iterator" else "two-read"
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """What the problem is an example of."""
+        columns = self.columns
+        facts = {
+            "block": self.group != "small", "large": self.n >= FEWEST_LARGE_ROWS,
+            "sorted": self.order != "random", "late": self.order == "late",
+            "rare": self.rare > 0 or "few" in columns, "few": "few" in columns,
+            "heavy": any(c in HEAVY for c in columns), "collinear": "collinear" in columns,
+            "noncanonical": (self.family, self.link) not in CANONICAL,
+            "weighted": self.weights != "none", "offset": self.offset != "none",
+            "category": self.levels > 0,
+        }  # fmt: skip
+        names = (self.group, self.family, self.link, self.container)
+        return frozenset({*names, *(name for name, holds in facts.items() if holds)})
 
     @property
     def name(self) -> str:
@@ -161,33 +180,13 @@ def draw(seed: int, index: int) -> Problem:
     levels, rare = _category(rng, n, large)
     container, passes = _reading(rng, single=not small and rng.random() < SINGLE_SHARE)
     offset = _offset(rng, family, link)
-    problem = Problem(
+    return Problem(
         seed=seed, index=index, family=family, link=link, parameter=_parameter(rng, family),
         n=n, columns=columns, levels=levels, rare=rare, weights=_pick(rng, WEIGHTS),
         offset=offset, order=order, container=container, passes=passes,
         block_size=BLOCK_SIZES[rng.integers(len(BLOCK_SIZES))],
         threads=1 + int(rng.random() < 0.15),
     )  # fmt: skip
-    return _tagged(problem, small, large)
-
-
-def _tagged(problem: Problem, small: bool, large: bool) -> Problem:
-    p = problem
-    facts = {
-        "small": small, "block": not small, "large": large, "sorted": p.order != "random",
-        "rare": p.rare > 0 or "few" in p.columns, "few": "few" in p.columns,
-        "heavy": any(c in HEAVY for c in p.columns), "late": p.order == "late",
-        "noncanonical": (p.family, p.link) not in CANONICAL, "weighted": p.weights != "none",
-        "offset": p.offset != "none", "collinear": "collinear" in p.columns,
-        "category": p.levels > 0, "single": p.passes == 1 or p.container == "iterator",
-    }  # fmt: skip
-    tags = {name for name, holds in facts.items() if holds}
-    if small:
-        tags.discard("single")
-    else:
-        tags.add("single" if "single" in tags else "two-read")
-    values = {name: getattr(p, name) for name in p.__dataclass_fields__}
-    return Problem(**values | {"tags": frozenset({*tags, p.family, p.link, p.container})})
 
 
 def _pick(rng: Rng, shares: dict[str, float]) -> str:
@@ -208,7 +207,8 @@ def _parameter(rng: Rng, family: str) -> float | None:
 
 def _rows(rng: Rng, small: bool) -> tuple[int, bool]:
     large = not small and rng.random() < LARGE_SHARE
-    low, high = (100, 32_768) if small else (300_000, 1_000_000) if large else (40_000, 100_000)
+    block = (FEWEST_LARGE_ROWS, 1_000_000) if large else (FEWEST_BLOCK_ROWS, 100_000)
+    low, high = (100, 32_768) if small else block
     return int(np.exp(rng.uniform(np.log(low), np.log(high)))), large
 
 

@@ -8,7 +8,7 @@ losses with several optima, if the loss exceeds the oracle's best by as much as 
 import signal
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,16 @@ GOOD = (OK, NONE_SAID)
 
 @dataclass(frozen=True)
 class Record:
-    """A judged fit; distances are in standard errors of the oracle."""
+    """A judged fit.
+
+    Args:
+        distance: from the optimum, in its standard errors, the largest over coefficients.
+        rms: the same, root mean square over whitened contrasts.
+        excess: loss above the optimum's, over the dispersion.
+        se_error: relative error of the standard errors, the largest.
+        stated: the remainder that the library states.
+        elsewhere: whether the estimate is at another, worse, optimum.
+    """
 
     id: str
     verdict: str
@@ -62,7 +71,7 @@ class Record:
     reads: int = 0
     seconds: float = 0.0
     oracle_seconds: float = 0.0
-    extra: dict = field(default_factory=dict)
+    elsewhere: bool = False
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -82,9 +91,12 @@ def run(problem: Problem, limit: float) -> Record:
             return record_of(problem, SLOW, f"no result after {limit:g} s")
     begun = time.perf_counter()
     loss = Loss(problem.family, problem.link, problem.parameter)
-    best = solve(loss, data.X, data.y, data.w, data.offset, data.truth, also=outcome.theta)
+    try:
+        best = solve(loss, data.X, data.y, data.w, data.offset, data.truth, also=outcome.theta)
+    except np.linalg.LinAlgError as error:
+        return record_of(problem, UNDECIDED, f"oracle: {error}")
     record = judge(problem, outcome, best)
-    return _replaced(record, oracle_seconds=time.perf_counter() - begun)
+    return replace(record, oracle_seconds=time.perf_counter() - begun)
 
 
 def _within(seconds: float, call):
@@ -107,10 +119,6 @@ def record_of(problem: Problem, verdict: str, detail: str = "", **more) -> Recor
     )  # fmt: skip
 
 
-def _replaced(record: Record, **changes) -> Record:
-    return Record(**vars(record) | changes)
-
-
 def judge(problem: Problem, outcome: Outcome, best: Optimum) -> Record:
     """The verdict on an outcome, with the distances it rests on."""
     facts = {
@@ -123,18 +131,19 @@ def judge(problem: Problem, outcome: Outcome, best: Optimum) -> Record:
     return record_of(problem, verdict, detail, **facts)
 
 
-def _distances(outcome: Outcome, best: Optimum) -> dict[str, float]:
+def _distances(outcome: Outcome, best: Optimum) -> dict[str, float | bool]:
     assert outcome.theta is not None and outcome.se is not None
     step = outcome.theta - best.theta
-    finite = bool(np.isfinite(step).all())
+    if not np.isfinite(step).all():
+        return {"distance": np.inf, "rms": np.inf, "excess": np.inf, "se_error": np.inf}
     with np.errstate(all="ignore"):
-        t = best.fit.t(best.fit.basis.to_phi @ outcome.theta) if finite else None
-        excess = np.inf if t is None else (best.fit.total(t) - best.loss) / best.dispersion
+        excess = float(best.loss_at(outcome.theta) - best.loss) / best.dispersion
         return {
-            "distance": float(np.abs(step / best.unit).max()) if finite else np.inf,
-            "rms": best.rms(step) if finite else np.inf,
-            "excess": float(excess),
+            "distance": float(np.abs(step / best.unit).max()),
+            "rms": best.rms(step),
+            "excess": excess,
             "se_error": float(np.abs((outcome.se - best.se) / best.unit).max()),
+            "elsewhere": excess > EXCESS and best.is_near_another(outcome.theta),
         }
 
 
@@ -158,7 +167,8 @@ def _against_optimum(outcome: Outcome, best: Optimum, facts: dict) -> tuple[str,
     if not near:
         said = ", ".join(outcome.warnings) or outcome.status
         away = f"{distance:.3g} s.e. away, {outcome.remainder:.2g} stated"
-        detail = f"{away}, loss +{excess:.2g} ({said})"
+        other = ", at another optimum" * facts.get("elsewhere", False)
+        detail = f"{away}, loss +{excess:.2g}{other} ({said})"
         return (WARNED if outcome.admits else SILENT), detail
     if not facts["se_error"] <= SE_LIMIT:
         return ERRORS_OFF, f"by {100 * facts['se_error']:.2g} %, {distance:.2g} s.e. away"

@@ -199,7 +199,7 @@ PROBLEMS = st.builds(
     rows_of, st.sampled_from(PAIRS), st.integers(200, 2000), st.integers(1, 3), st.integers(0, 99)
 )
 SEEDS = st.integers(0, 99)
-FEW = settings(derandomize=True, max_examples=6, deadline=None)
+FEW = settings(derandomize=True, max_examples=10, deadline=None)
 
 
 # --- properties of small fits
