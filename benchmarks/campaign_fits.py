@@ -14,7 +14,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import masgrad as mg
-from campaign_problems import Data, Problem
+from campaign_problems import Problem
+from campaign_rows import Data
 from masgrad.errors import MasgradError, MasgradWarning
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from campaign_fits import Outcome, attempt
-from campaign_oracle import Loss, Optimum, solve
+from campaign_losses import Loss
+from campaign_oracle import Optimum, solve
 from campaign_problems import Problem
+from campaign_rows import rows_of
 
 FAR = 0.1
 """Distance from the optimum, in standard errors, of a wrong estimate."""
@@ -83,7 +85,7 @@ class TooSlow(BaseException):
 
 def run(problem: Problem, limit: float) -> Record:
     """Make the data, fit, ask the oracle, and judge."""
-    data = problem.data()
+    data = rows_of(problem)
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder:
         try:
             outcome = _within(limit, lambda: attempt(problem, data, Path(folder)))

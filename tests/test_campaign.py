@@ -9,8 +9,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from campaign_fits import Outcome
-from campaign_oracle import Loss, Optimum, solve
+from campaign_losses import Loss
+from campaign_oracle import Optimum, solve
 from campaign_problems import PAIRS, Problem, draw
+from campaign_rows import rows_of
 from campaign_verdicts import (
     ERRORS_OFF,
     GOOD,
@@ -49,10 +51,10 @@ def test_a_random_fit_is_right_or_says_that_there_is_no_optimum(number):
 
 def test_problems_are_functions_of_seed_and_number():
     for number in (3, 12, 28):
-        one, other = problem_of(number).data(), problem_of(number).data()
+        one, other = rows_of(problem_of(number)), rows_of(problem_of(number))
         assert draw(SEED, number) == draw(SEED, number)
         assert np.array_equal(one.X, other.X) and np.array_equal(one.y, other.y)
-    assert not np.array_equal(draw(SEED + 1, 3).data().y[:9], draw(SEED, 3).data().y[:9])
+    assert not np.array_equal(rows_of(draw(SEED + 1, 3)).y[:9], rows_of(draw(SEED, 3)).y[:9])
 
 
 def test_the_campaign_has_what_it_promises():
@@ -76,7 +78,7 @@ def small(family: str, link: str, seed: int = 3, n: int = 400) -> tuple:
         levels=0, rare=0, weights="none", offset="none", order="random",
         parameter={"tweedie": 1.5, "negative_binomial": 0.7}.get(family),
     )  # fmt: skip
-    data = problem.data()
+    data = rows_of(problem)
     return Loss(family, link, problem.parameter), data.X, data.y, data.truth
 
 
