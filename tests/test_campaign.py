@@ -32,7 +32,10 @@ from glm_oracle import sm
 SEED = 20_181
 """Of the problems below; the campaign's own seed is another one."""
 
-PROBLEMS = 40
+PROBLEMS = 32
+
+FAILED_ONCE = (23, 75, 131, 194, 346, 351, 366, 371)
+"""Problems of the campaign with seed 1 that were refused, wrong, or let a NumPy warning out."""
 
 
 def problem_of(number: int) -> Problem:
@@ -41,12 +44,21 @@ def problem_of(number: int) -> Problem:
     return replace(problem, n=40_000 + number) if problem.group != "small" else problem
 
 
+def check(problem: Problem) -> None:
+    """Right, or told that there is no optimum; single reads may be far if they say so."""
+    record = run(problem, limit=120.0)
+    far = problem.group == "single" and record.verdict == WARNED
+    assert record.verdict in GOOD or far, f"{record.verdict}: {record.detail} ({record.describe})"
+
+
 @pytest.mark.parametrize("number", range(PROBLEMS))
 def test_a_random_fit_is_right_or_says_that_there_is_no_optimum(number):
-    problem = problem_of(number)
-    record = run(problem, limit=60.0)
-    far = problem.group == "single" and record.verdict == WARNED  # may be, if it is said
-    assert record.verdict in GOOD or far, f"{record.verdict}: {record.detail} ({record.describe})"
+    check(problem_of(number))
+
+
+@pytest.mark.parametrize("number", FAILED_ONCE)
+def test_fits_that_failed_once_are_right(number):
+    check(draw(1, number))
 
 
 def test_problems_are_functions_of_seed_and_number():
