@@ -49,6 +49,7 @@ EXPLANATION = (
 def page(records: list[Record], seed: int, seconds: float, command: str) -> str:
     """The page in Markdown."""
     block = [r for r in records if r.group != "small"]
+    two, single = ([r for r in block if r.group == group] for group in ("two-read", "single"))
     lines = [
         "# The campaign", "",
         f"`{command}`: {len(records):,} random fits (seed {seed}) against an exact Newton oracle, "
@@ -56,7 +57,8 @@ def page(records: list[Record], seed: int, seconds: float, command: str) -> str:
         *EXPLANATION, "", *_bars(records), "", "## Counts", "",
         *_counts("Reads", records, lambda r: [r.group]), "",
         *_counts("Kinds, block path", block, _kinds), "",
-        *_counts("Order, block path", block, lambda r: [r.order]), "",
+        *_counts("Order, two-read", two, lambda r: [r.order]), "",
+        *_counts("Order, single", single, lambda r: [r.order]), "",
         *_counts("Columns", records, lambda r: sorted(set(r.columns))), "",
         *_counts("Container", records, lambda r: [r.container]), "",
         *_counts("Family and link", records, lambda r: [r.pair]), "",

@@ -153,7 +153,12 @@ def _verdict(outcome: Outcome, best: Optimum, facts: dict) -> tuple[str, str]:
     if outcome.error and not outcome.refused:
         return RAW, outcome.error
     if outcome.leaked:
-        return RAW, f"RuntimeWarning: {outcome.leaked}"
+        verdict, detail = _judged(outcome, best, facts)
+        return RAW, f"RuntimeWarning: {outcome.leaked} (otherwise {verdict} {detail})"
+    return _judged(outcome, best, facts)
+
+
+def _judged(outcome: Outcome, best: Optimum, facts: dict) -> tuple[str, str]:
     if best.status == "optimum":
         return _against_optimum(outcome, best, facts)
     if best.status in ("unfinished", "rank") and outcome.ok and not outcome.warnings:
