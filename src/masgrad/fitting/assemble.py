@@ -11,7 +11,7 @@ import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import offset_of, total_weight, weight_of
-from masgrad.fitting.fitted import FitInfo, Fitted, kind
+from masgrad.fitting.fitted import FitInfo, Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
@@ -80,7 +80,7 @@ def assemble(
         status=status,
         terms=task.terms,
         df=None if found.spread is None else found.spread.df,
-        kind=kind(task.model),
+        kind=task.model.in_words,
         notes=(*done.notes, *found.notes, *_notes(task, objective, done, found)),
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
         has_offset=offset_of(sample.rows) is not None,

@@ -14,7 +14,6 @@ from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
-from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 
 if TYPE_CHECKING:  # for the annotation alone
@@ -115,12 +114,3 @@ class Fitted:
         if self.recession.size:
             theta = self.coordinates.theta(self.local_model.point)
         return np.where(np.isfinite(theta), theta, 0.0)
-
-
-def kind(model: Model) -> str:
-    """The model in words."""
-    if isinstance(model, GLM):
-        family = model.family
-        parameter = "" if family.parameter is None else f"({family.parameter:g})"
-        return f"{family.shown}{parameter} regression ({family.link} link)"
-    return type(model).__name__

@@ -54,6 +54,12 @@ class GLM(Model):
     def __init__(self, family: Family | str, link: str | None = None):
         self.family = as_family(family, link)
 
+    @property
+    def in_words(self) -> str:
+        family = self.family
+        parameter = "" if family.parameter is None else f"({family.parameter:g})"
+        return f"{family.shown}{parameter} regression ({family.link} link)"
+
     def scoring(self) -> "GLM":
         """The same model with expected curvatures."""
         return self if self.family.scoring() == self.family else GLM(self.family.scoring())

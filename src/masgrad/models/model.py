@@ -71,6 +71,11 @@ class Model(eqx.Module):
     def dim(self, rows: Rows) -> int:
         """The number of parameters p for these rows."""
 
+    @property
+    def in_words(self) -> str:
+        """The model as summaries name it."""
+        return type(self).__name__
+
     def rows(self, data: Rows) -> Rows:
         """Data as checked NumPy rows; models with requirements of their own override it."""
         return as_rows(data)

@@ -103,7 +103,8 @@ class Coordinates:
     def raw_design(self, X: np.ndarray) -> np.ndarray:
         """X J from raw columns, if rows are not transformed: a diagonal and a row, as above."""
         if len(self.matrix) <= DENSE_COLUMNS:
-            return X @ self.matrix
+            with np.errstate(invalid="ignore", over="ignore"):  # sums show it
+                return X @ self.matrix
         d, k = np.diag(self.matrix), self.constant
         U = X * d
         return U if k is None else U + X[:, [k]] * (self.matrix[k] - d * (np.arange(len(d)) == k))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
@@ -160,6 +161,11 @@ class Objective:
             return self.coordinates.design(rows[0])
         return self.coordinates.raw_design(rows[0])
 
+    def standardised(self, rows: Rows) -> np.ndarray:
+        """Features, or columns of the same size and place where these cost a product."""
+        c = self.coordinates
+        return self.features(rows) if c.transforms_rows else (rows[0] - c.centre) / c.scale
+
     def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """Linear predictors without their offsets; no features are formed."""
         return self._transformed(rows)[0] @ self._argument(phi)
@@ -237,10 +243,6 @@ class Objective:
         """The local model at phi, from raw sums over rows of total weight `count`."""
         return LocalModel.of(count, phi, self.ridge.add(self._in_phi(sums), phi, count), rows)
 
-    def largest(self, sums: RowSums) -> np.ndarray | float:
-        """A bound on `max_weighted_x` in phi, from raw sums."""
-        return self._in_phi(sums._replace(hessian=None, meat=None, information=None)).max_weighted_x
-
     def gradient_noise(self, total: LocalModel, design_effect: float) -> np.ndarray:
         """Variance of a sum of raw gradients for each unit of weight."""
         meat = design_effect * total.meat / total.count
@@ -265,12 +267,19 @@ class Objective:
         with np.errstate(over="ignore", invalid="ignore"):
             total = sums.gradient.sum() + sums.squares
             total += sum(m.sum() for m in (sums.hessian, sums.meat) if m is not None) + sums.loss
-        fine = np.isfinite(total)
-        if self.family is not None:
-            low, high = response_range(rows)
-            fine = fine and low >= self.family.lowest and high <= self.family.highest
-        if not fine:
+        if not (np.isfinite(total) and self._admits_responses(rows)):
             raise BadBlock(rows)
+
+    def admits(self, rows: Rows) -> bool:
+        """Whether all values are finite, and the responses such as the family has."""
+        finite = all(np.isfinite(a).all() for a in jax.tree.leaves(rows))
+        return finite and self._admits_responses(rows)
+
+    def _admits_responses(self, rows: Rows) -> bool:
+        if self.family is None:
+            return True
+        low, high = response_range(rows)
+        return low >= self.family.lowest and high <= self.family.highest
 
 
 def response_range(rows: Rows) -> tuple[float, float]:

@@ -31,8 +31,8 @@ ROWS_FOR_THREADS = 50_000
 
 Done = TypeVar("Done")
 
-Observe = Callable[[int, Rows, RowSums], None]
-"""Called with the number of a block, its rows and its raw sums."""
+Observe = Callable[[int, Rows], None]
+"""Called with the number of a block and its rows."""
 
 
 def _same(rows: Rows) -> Rows:
@@ -233,8 +233,8 @@ class Reader:
     ) -> LocalModel:
         """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far.
 
-        `observe` is called with each block and its sums, by the thread that made them; blocks are
-        numbered in their order.
+        `observe` is called with each block, by the thread that sums over it; blocks are numbered in
+        their order.
         """
         total, constants, weight, rows = None, np.zeros(2), 0.0, 0
         sums_over = objective.block_summer(phi, parts)
@@ -244,7 +244,7 @@ class Reader:
             known = objective.constants(block) if parts.constants else 0.0
             seen, sums = response_range(block) if objective.linear else None, sums_over(block)
             if observe is not None:
-                observe(number, block, sums)
+                observe(number, block)
             return _Block(count_rows(block), total_weight(block), sums, known, seen)
 
         with self.interruptible():

@@ -26,17 +26,19 @@ from masgrad.fitting.optimise.line_search import Proposal, descend
 from masgrad.fitting.optimise.third_order import GROUPS
 from masgrad.fitting.sources import join
 from masgrad.models.glm import add_offset
-from masgrad.models.model import RowSums
 from masgrad.types import Rows
 
 RANDOM_ROWS = 1 << 12
 """Rows of a segment that are kept at random."""
 
 HIGH_LEVERAGE = 1e-3
-"""Share of a column's information so far that a row of high leverage brings."""
+"""Share of what is known of a column, by H or by M, that a row of high leverage brings."""
 
 MOST_OF_A_BLOCK = 0.25
 """Share of a block that may be kept for its leverage."""
+
+CLEARLY_WORSE = 4.0
+"""Standard errors by which the loss of kept rows rises at a point that is refused."""
 
 STEPS = 30
 """Steps of a minimisation over kept rows."""
@@ -75,13 +77,10 @@ class Segment:
             moved = _corrected(moved, there, here, stratum.factor)
         return moved
 
-    def loss(self, objective: Objective, phi: np.ndarray) -> float:
-        """The loss of the segment at phi, as far as the kept rows tell it."""
-        value = self.local.at(phi).loss
-        for stratum in self.strata:
-            loss = float(objective.losses(phi, stratum.rows).sum())
-            value += stratum.factor * (loss - stratum.local.at(phi).loss)
-        return value
+    def quadratic(self, phi: np.ndarray) -> float:
+        """The loss at phi by quadratics, but for the kept rows."""
+        kept = sum(s.factor * s.local.at(phi).loss for s in self.strata)
+        return self.local.at(phi).loss - kept
 
 
 def _corrected(model: LocalModel, there: LocalModel, here: LocalModel, factor: float) -> LocalModel:
@@ -104,17 +103,47 @@ def _corrected(model: LocalModel, there: LocalModel, here: LocalModel, factor: f
 
 
 def model_at(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) -> LocalModel:
-    """The local model of all segments at phi."""
-    return reduce(LocalModel.merge, [segment.at(objective, phi) for segment in segments])
+    """The local model of all segments at phi.
+
+    H and M are those of where segments were summed if these are definite, and kept rows, which
+    stand for others, make them indefinite.
+    """
+    moved = reduce(LocalModel.merge, [segment.at(objective, phi) for segment in segments])
+    if _is_definite(moved.hessian) and _is_definite(moved.meat):
+        return moved
+    summed = reduce(LocalModel.merge, [segment.local.at(phi) for segment in segments])
+    pairs = (moved.hessian, summed.hessian), (moved.meat, summed.meat)
+    H, M = (a if _is_definite(a) or not _is_definite(b) else b for a, b in pairs)
+    return replace(moved, hessian=H, meat=M)
+
+
+def _is_definite(moment: np.ndarray) -> bool:
+    return bool(np.linalg.eigvalsh(moment)[0] >= 0)
 
 
 def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) -> np.ndarray:
-    """Where the sum over the segments is smallest, from phi."""
+    """Where the sum over the segments is smallest, from phi.
+
+    Far away the quadratics of all rows and of the kept ones do not cancel, and their difference may
+    fall for ever. So a point is refused at which the kept rows alone are clearly worse.
+    """
+    strata = [stratum for segment in segments for stratum in segment.strata]
+    before = [objective.losses(phi, stratum.rows) for stratum in strata]
 
     def value(at: np.ndarray) -> float:
         with np.errstate(all="ignore"):
-            total = sum(segment.loss(objective, at) for segment in segments)
-        return total if np.isfinite(total) else np.inf
+            rises = [
+                objective.losses(at, stratum.rows) - old
+                for stratum, old in zip(strata, before, strict=True)
+            ]
+            rise = sum(s.factor * r.sum() for s, r in zip(strata, rises, strict=True))
+            noise = sum(
+                s.factor * (s.factor - 1) * np.square(r).sum()
+                for s, r in zip(strata, rises, strict=True)
+            )
+            total = rise + sum(segment.quadratic(at) for segment in segments)
+        clearly_worse = not rise <= CLEARLY_WORSE * np.sqrt(noise)
+        return np.inf if clearly_worse or not np.isfinite(total) else total
 
     def propose(at: np.ndarray, count: int) -> Proposal:
         total = model_at(objective, segments, at)
@@ -166,41 +195,49 @@ class Keeper:
     Args:
         objective: the loss.
         phi: where the segment is summed.
-        known: information about each column so far, (p,), in phi.
+        known: the local model of the rows before it.
         share: of the rows that are kept at random.
         seed: for the choice.
     """
 
     objective: Objective
     phi: np.ndarray
-    known: np.ndarray
+    known: LocalModel
     share: float
     seed: tuple[int, ...]
 
-    def choose(self, number: int, rows: Rows, sums: RowSums) -> tuple[Rows | None, Rows]:
+    def choose(self, number: int, rows: Rows) -> tuple[Rows | None, Rows]:
         """From block `number`: the rows of high leverage, if any, and a random part of the rest."""
-        rng, n = np.random.default_rng([*self.seed, number]), count_rows(rows)
-        high = self._high_leverage(rows, sums)
-        others = np.flatnonzero(~high) if high.any() else np.arange(n)
-        many = min(len(others), int(np.ceil(self.share * len(others))))
+        rng = np.random.default_rng([*self.seed, number])
+        high = self._high_leverage(rows)
+        others = np.flatnonzero(~high)
+        many = int(np.ceil(self.share * len(others)))
         chosen = np.sort(rng.choice(others, many, replace=False))
         kept = pick(lambda a: a[high], rows) if high.any() else None
         return kept, pick(lambda a: a[chosen], rows)
 
-    def _high_leverage(self, rows: Rows, sums: RowSums) -> np.ndarray:
-        """Mask of the rows with a large share of what is known of some column."""
-        none, family = np.zeros(count_rows(rows), bool), self.objective.family
-        limit = HIGH_LEVERAGE * self.known
-        if family is None or not (np.square(self.objective.largest(sums)) > limit).any():
+    def _high_leverage(self, rows: Rows) -> np.ndarray:
+        """Mask of the rows with a large share of what is known of columns, by H and by M."""
+        none, family, known = np.zeros(count_rows(rows), bool), self.objective.family, self.known
+        if family is None:
             return none
-        U, a = self.objective.features(rows), weight_of(rows)
+        U, a = self.objective.standardised(rows), weight_of(rows)
+        sizes = np.diag(known.expected().hessian), np.diag(known.meat)
+        t = add_offset(self.objective.predictors(self.phi, rows), rows)
         with np.errstate(all="ignore"):
-            w = np.abs(family.curvature(add_offset(U @ self.phi, rows), rows[1]))
-            w = w if a is None else a * w
-            shares = (np.square(U) * w[:, None] / np.maximum(limit, 1e-300)).max(1)
+            r, w = family.slope_and_curvature(t, rows[1])
+            squares = np.square(U)
+            each = [np.sqrt(np.square(squares) @ _inverse(size) ** 2) for size in sizes]
+            shares = np.abs(w) * each[0] + r * r * each[1]  # a sum of squares is near the largest
+            shares = np.nan_to_num(shares if a is None else a * shares, nan=np.inf)
         most = max(1, int(MOST_OF_A_BLOCK * len(none)))
-        bar = max(1.0, float(np.partition(shares, -most)[-most])) if len(none) > most else 1.0
-        return shares > bar
+        largest = np.partition(shares, -most)[-most] if len(none) > most else 0.0
+        return shares > max(HIGH_LEVERAGE, float(largest))
+
+
+def _inverse(sizes: np.ndarray) -> np.ndarray:
+    """1 / size; very large for what nothing is known of."""
+    return 1 / np.maximum(sizes, 1e-12 * max(sizes.max(), 1e-300))
 
 
 def segment_of(
@@ -218,6 +255,12 @@ def segment_of(
         factor = max(1.0, (local.rows - known) / count_rows(rows))
         strata.append(Stratum(rows, factor, objective.local_model(local.point, rows)))
     return Segment(local, tuple(strata))
+
+
+def pseudo_segment(phi: np.ndarray, weight: np.ndarray) -> Segment:
+    """Pseudo-observations of phi: they hold what rows have not yet determined."""
+    W = np.diag(weight)
+    return Segment(LocalModel(0.0, phi, np.zeros_like(phi), W, W, information=W))
 
 
 def complete_segment(objective: Objective, phi: np.ndarray, rows: Rows) -> Segment:

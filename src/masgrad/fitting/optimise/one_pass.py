@@ -30,9 +30,11 @@ from masgrad.fitting.optimise.kept_rows import (
     descent_step,
     minimum,
     model_at,
+    pseudo_segment,
     sampling_errors,
     segment_of,
 )
+from masgrad.fitting.optimise.masgrad import pseudo_weights
 from masgrad.fitting.optimise.newton import merged
 from masgrad.fitting.optimise.third_order import (
     distance,
@@ -108,7 +110,8 @@ class OnePass:
     def estimate(self, start: LocalModel) -> Estimate:
         """The estimate; `start` is the local model of the pilot rows at their optimum."""
         pilot = complete_segment(self.objective, start.point, self.sample.rows)
-        segments = [*self._prior(pilot), pilot]
+        weight = pseudo_weights(self.objective, self.sample.rows)
+        segments = [pseudo_segment(start.point, weight), *self._prior(pilot), pilot]
         phi = minimum(self.objective, segments, start.point)
         rows = count_rows(self.sample.rows)
         stages, length = [(f"first {rows:,} rows", phi)], rows
@@ -119,7 +122,8 @@ class OnePass:
             rows += segment.local.rows
             length = rows if alike else max(PILOT_ROWS, int(SHORTEST_SHARE * rows))
             stages.append((f"{rows:,} rows", phi))
-        return replace(self._end(segments, phi, start), stages=tuple(stages), single_read=True)
+        done = self._end(segments[1:], phi, start)
+        return replace(done, stages=tuple(stages), single_read=True)
 
     def _prior(self, pilot: Segment) -> list[Segment]:
         """Earlier rows; without terms of third order of their own the pilot rows tell these.
@@ -142,7 +146,9 @@ class OnePass:
         """The next segment, the estimate with it, and whether it was like the others."""
         try:
             segment = self._read(segments, piece, phi, length)
-        except BadBlock:  # an exponential may overflow; bad rows will fail again
+        except BadBlock as bad:  # an exponential may overflow
+            if not self.objective.admits(bad.rows):
+                raise
             segment = None
         there = None if segment is None else self._near(segments, segment)
         if segment is not None and there is not None:
@@ -153,14 +159,13 @@ class OnePass:
 
     def _read(self, segments: list[Segment], piece: Piece, phi: np.ndarray, length: int) -> Segment:
         """Sum over a piece at phi, and keep some of its rows."""
-        information = sum(np.diag(s.local.expected().hessian) for s in segments)
+        known = merged([s.local for s in segments])
         seed = (self.options.seed, 2, len(segments))
-        share = min(1.0, RANDOM_ROWS / length)
-        keeper = Keeper(self.objective, phi, np.maximum(information, 0.0), share, seed)
+        keeper = Keeper(self.objective, phi, known, min(1.0, RANDOM_ROWS / length), seed)
         chosen = {}
 
-        def observe(number: int, rows: Rows, sums) -> None:
-            chosen[number] = keeper.choose(number, rows, sums)
+        def observe(number: int, rows: Rows) -> None:
+            chosen[number] = keeper.choose(number, rows)
 
         local = piece.read(phi, observe)
         return segment_of(self.objective, local, [chosen[k] for k in sorted(chosen)])

@@ -6,7 +6,7 @@ import numpy as np
 
 from masgrad.data.regression import offset_of
 from masgrad.errors import IdentificationWarning, say
-from masgrad.fitting.fitted import NO_TARGET, FitInfo, Fitted, kind
+from masgrad.fitting.fitted import NO_TARGET, FitInfo, Fitted
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
@@ -48,7 +48,7 @@ def without_intervals(
         not_identified=np.ones(p, bool),
         status=Status.INTERRUPTED if reader.monitor.interrupted else Status.PENALISED_ONLY,
         terms=task.terms,
-        kind=kind(task.model),
+        kind=task.model.in_words,
         target=NO_TARGET,
         diagnostics=Diagnostics((Diagnostic("identification", False, words),)),
         has_offset=offset_of(sample.rows) is not None,
