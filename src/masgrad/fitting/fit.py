@@ -98,10 +98,11 @@ def reading(
 ) -> Iterator[tuple[Reader, Sample, np.random.Generator]]:
     """A reader, a sample, and the generator that drew it; errors name the values behind them.
 
-    `single` says whether the rows after the sample are read once.
+    `single` says whether the rows after the sample are read once. NumPy is silent on overflow: sums
+    and losses that are not finite are looked for where they matter.
     """
     rng = np.random.default_rng([task.options.seed, 0])
-    with own_cores(), bar:
+    with np.errstate(over="ignore", invalid="ignore"), own_cores(), bar:
         monitor = Monitor(bar)
         sample = take_sample(task.source, single, task.options.memory // 8, rng)
         reader = Reader(task.source, task.options.threads, monitor)

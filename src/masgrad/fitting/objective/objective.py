@@ -135,13 +135,13 @@ class Objective:
         Where a row has no mean the fall is -inf.
         """
         at, ends = self._argument(phi), [self._argument(point) for point in points]
-        total, a = np.zeros(len(ends)), weight_of(rows)
-        rows_in_phi = self._transformed(rows)
-        with np.errstate(all="ignore"):
-            before = self.model.row_losses(at, rows_in_phi)
-            for k, end in enumerate(ends):
-                fall = before - self.model.row_losses(end, rows_in_phi)
-                total[k] = fall.sum() if a is None else a @ fall
+        total = np.zeros(len(ends))
+        for block in blocks(rows):
+            a, block = weight_of(block), self._transformed(block)
+            with np.errstate(all="ignore"):
+                before = self.model.row_losses(at, block)
+                falls = np.array([before - self.model.row_losses(end, block) for end in ends])
+                total += falls.sum(1) if a is None else falls @ a
         penalty = np.array([self.ridge.value(phi) - self.ridge.value(point) for point in points])
         total += penalty * total_weight(rows)
         return np.where(np.isnan(total), -np.inf, total)

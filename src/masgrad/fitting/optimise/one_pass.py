@@ -36,6 +36,7 @@ from masgrad.fitting.optimise.kept_rows import (
 )
 from masgrad.fitting.optimise.masgrad import pseudo_weights
 from masgrad.fitting.optimise.newton import merged
+from masgrad.fitting.optimise.start import intercept_start
 from masgrad.fitting.optimise.third_order import (
     distance,
     error_bound,
@@ -153,9 +154,10 @@ class OnePass:
         there = None if segment is None else self._near(segments, segment)
         if segment is not None and there is not None:
             return segment, there, True
-        phi = self._refit(segments, piece, phi)
-        segment = self._read(segments, piece, phi, length)
-        return segment, minimum(self.objective, [*segments, segment], phi), False
+        rng = np.random.default_rng([self.options.seed, 3, len(segments)])
+        rows = random_rows(join(list(piece.blocks())), PILOT_ROWS, rng)
+        segment = self._read_again(segments, piece, self._refit(segments, rows, phi), rows, length)
+        return segment, minimum(self.objective, [*segments, segment], segment.local.point), False
 
     def _read(self, segments: list[Segment], piece: Piece, phi: np.ndarray, length: int) -> Segment:
         """Sum over a piece at phi, and keep some of its rows."""
@@ -180,27 +182,35 @@ class OnePass:
         there, size = total.point + step, total.rms_wald_norm(step)
         if size < NEAR_STEP:
             return there
-        missed = np.sum(
-            [
-                s.factor * self.objective.missed_gradient(segment.local.point, step, s.rows)
-                for s in segment.strata
-            ],
-            0,
-        )
+        begin, missed = segment.local.point, np.zeros_like(step)
+        for s in segment.strata:
+            missed += s.factor * self.objective.missed_gradient(begin, step, s.rows)
         near = np.isfinite(missed).all() and total.rms_wald_norm(total.solve(missed)) < FAR * size
         return there if near else None
 
-    def _refit(self, segments: list[Segment], piece: Piece, phi: np.ndarray) -> np.ndarray:
+    def _refit(self, segments: list[Segment], rows: Rows, phi: np.ndarray) -> np.ndarray:
         """The optimum of the segments and of rows of the next piece together."""
-        rng = np.random.default_rng([self.options.seed, 3, len(segments)])
-        rows = random_rows(join(list(piece.blocks())), PILOT_ROWS, rng)
-        for at in (phi, *(s.local.point for s in segments[::-1])):
+        safe = intercept_start(self.objective, rows)
+        points = (phi, *(s.local.point for s in segments[::-1]), *([] if safe is None else [safe]))
+        for at in points:
             try:
                 new = complete_segment(self.objective, at, rows)
             except BadBlock:  # the point is too far away
                 continue
             return minimum(self.objective, [*segments, new], at)
         raise BadBlock(rows)
+
+    def _read_again(
+        self, segments: list[Segment], piece: Piece, phi: np.ndarray, rows: Rows, length: int
+    ) -> Segment:
+        """The segment at phi, or at the mean response of its rows if sums overflow there too."""
+        try:
+            return self._read(segments, piece, phi, length)
+        except BadBlock:
+            safe = intercept_start(self.objective, rows)
+            if safe is None:
+                raise
+            return self._read(segments, piece, safe, length)
 
     def _end(self, segments: list[Segment], phi: np.ndarray, start: LocalModel) -> Estimate:
         """The estimate from all segments."""
