@@ -86,16 +86,23 @@ def _pieces(X: np.ndarray, size: int) -> np.ndarray:
 
 
 def _column_max(Z: np.ndarray) -> np.ndarray:
-    """Largest absolute entry of each column.
+    """Largest absolute entry of each column."""
+    low, high = column_range(Z)
+    return np.maximum(high, -low)
+
+
+def column_range(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest entry of each column, (p,) each.
 
     Rows are folded side by side first: NumPy is three times as fast along long rows.
     """
     n, p = Z.shape
     whole = n // FOLDED_ROWS * FOLDED_ROWS if Z.flags.c_contiguous else 0
     tall = Z[whole:]
-    largest = np.maximum(tall.max(0), -tall.min(0)) if len(tall) else np.zeros(p)
     if not whole:
-        return largest
+        return tall.min(0), tall.max(0)
     wide = Z[:whole].reshape(FOLDED_ROWS, -1)
-    folded = np.maximum(wide.max(0), -wide.min(0)).reshape(-1, p)
-    return np.maximum(largest, folded.max(0))
+    low, high = wide.min(0).reshape(-1, p).min(0), wide.max(0).reshape(-1, p).max(0)
+    if not len(tall):
+        return low, high
+    return np.minimum(low, tall.min(0)), np.maximum(high, tall.max(0))

@@ -29,6 +29,7 @@ from masgrad.models.glm import (
     information_sum,
     linear_sums,
 )
+from masgrad.models.gram import column_range
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
 
@@ -162,9 +163,16 @@ class Objective:
         return self.coordinates.raw_design(rows[0])
 
     def standardised(self, rows: Rows) -> np.ndarray:
-        """Features, or columns of the same size and place where these cost a product."""
+        """Features, or columns of the same size and place where these cost a product; a copy."""
         c = self.coordinates
         return self.features(rows) if c.transforms_rows else (rows[0] - c.centre) / c.scale
+
+    def largest_standardised(self, rows: Rows) -> np.ndarray:
+        """The largest entry of each column of `standardised`, (p,)."""
+        c = self.coordinates
+        if c.transforms_rows:
+            return np.abs(self.features(rows)).max(0)
+        return np.abs((np.stack(column_range(rows[0])) - c.centre) / c.scale).max(0)
 
     def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """Linear predictors without their offsets; no features are formed."""

@@ -43,8 +43,8 @@ CLEARLY_WORSE = 4.0
 STEPS = 100
 """Steps of a minimisation over kept rows."""
 
-NEGLIGIBLE_DECREMENT = 1e-13
-"""Squared length of a step, in standard errors, after which a minimum has been reached."""
+NEGLIGIBLE_DECREMENT = 1e-8
+"""Squared length of a step, in standard errors, that is the last."""
 
 
 @dataclass(frozen=True)
@@ -221,23 +221,26 @@ class Keeper:
         none, family, known = np.zeros(count_rows(rows), bool), self.objective.family, self.known
         if family is None:
             return none
-        U, a = self.objective.standardised(rows), weight_of(rows)
-        sizes = np.diag(known.expected().hessian), np.diag(known.meat)
-        t = add_offset(self.objective.predictors(self.phi, rows), rows)
+        a, t = weight_of(rows), add_offset(self.objective.predictors(self.phi, rows), rows)
+        sizes = np.column_stack([np.diag(known.expected().hessian), np.diag(known.meat)])
+        per_unit = _inverse(sizes)
         with np.errstate(all="ignore"):
             r, w = family.slope_and_curvature(t, rows[1])
-            squares = np.square(U)
-            each = [np.sqrt(np.square(squares) @ _inverse(size) ** 2) for size in sizes]
-            shares = np.abs(w) * each[0] + r * r * each[1]  # a sum of squares is near the largest
-            shares = np.nan_to_num(shares if a is None else a * shares, nan=np.inf)
+            sizes = np.column_stack([np.abs(w), r * r] if a is None else [a * np.abs(w), a * r * r])
+            largest = np.square(self.objective.largest_standardised(rows))
+            if sizes.max(0) @ (largest[:, None] * per_unit).max(0) < HIGH_LEVERAGE:
+                return none
+            squares = np.square(self.objective.standardised(rows))
+            each = [(squares * column).max(1) for column in per_unit.T]
+            shares = np.nan_to_num((sizes * np.column_stack(each)).sum(1), nan=np.inf)
         most = max(1, int(MOST_OF_A_BLOCK * len(none)))
-        largest = np.partition(shares, -most)[-most] if len(none) > most else 0.0
-        return shares > max(HIGH_LEVERAGE, float(largest))
+        bar = np.partition(shares, -most)[-most] if len(none) > most else 0.0
+        return shares > max(HIGH_LEVERAGE, float(bar))
 
 
 def _inverse(sizes: np.ndarray) -> np.ndarray:
     """1 / size; very large for what nothing is known of."""
-    return 1 / np.maximum(sizes, 1e-12 * max(sizes.max(), 1e-300))
+    return 1 / np.maximum(sizes, np.maximum(1e-12 * sizes.max(0), 1e-300))
 
 
 def segment_of(
