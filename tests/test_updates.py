@@ -156,6 +156,7 @@ def test_a_loaded_result_is_updated_like_the_one_that_was_saved(tmp_path):
     assert again.fit_info.remainder == r.fit_info.remainder
 
 
+@pytest.mark.filterwarnings("ignore::masgrad.errors.AccuracyWarning")
 def test_results_with_many_columns_state_their_remainder_too():
     """Beyond MOST_COLUMNS no third-order terms are kept."""
     p = MOST_COLUMNS + 1

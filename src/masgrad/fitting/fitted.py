@@ -32,8 +32,8 @@ class FitInfo:
         reads: number of reads of the rows.
         rows_per_second: rows read in all, for each second of the fit.
         correction: length of the last correction, in standard errors of the worst contrast.
-        remainder: predicted distance from the optimum of these rows, in standard errors, root mean
-            square over contrasts; about two standard deviations of the prediction.
+        remainder: bound on the distance from the optimum of these rows, in standard errors: of
+            every coefficient, and in the root mean square over contrasts.
         condition: condition number of H with its diagonal scaled to 1, columns centred against a
             constant one.
         drift: standard deviations by which gradients drift more than rows in random order would.

@@ -222,7 +222,8 @@ class Keeper:
         if family is None:
             return none
         a, t = weight_of(rows), add_offset(self.objective.predictors(self.phi, rows), rows)
-        sizes = np.column_stack([np.diag(known.expected().hessian), np.diag(known.meat)])
+        H = (known if self.objective.convex else known.expected()).hessian
+        sizes = np.column_stack([np.diag(H), np.diag(known.meat)])
         per_unit = _inverse(sizes)
         with np.errstate(all="ignore"):
             r, w = family.slope_and_curvature(t, rows[1])

@@ -10,16 +10,14 @@ there is of little use. Then the segment, which is still in memory, is summed ag
 the rows before it lead together, and later segments are shorter.
 """
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from masgrad.data.arrays import count_rows
-from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
-from masgrad.fitting.objective.reader import Observe, Reader
+from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.kept_rows import (
     RANDOM_ROWS,
@@ -36,6 +34,7 @@ from masgrad.fitting.optimise.kept_rows import (
 )
 from masgrad.fitting.optimise.masgrad import pseudo_weights
 from masgrad.fitting.optimise.newton import merged
+from masgrad.fitting.optimise.pieces import Piece, pieces
 from masgrad.fitting.optimise.start import intercept_start
 from masgrad.fitting.optimise.third_order import (
     distance,
@@ -44,10 +43,11 @@ from masgrad.fitting.optimise.third_order import (
     score_statistic,
 )
 from masgrad.fitting.options import Options
-from masgrad.fitting.sources import PILOT_ROWS, Sample, join, random_rows, size_in_bytes
+from masgrad.fitting.sources import PILOT_ROWS, Sample, join, random_rows
 from masgrad.types import Rows
 
-PARTS = Parts(constants=True)
+CONFIDENCE = 0.99
+"""Confidence of the bound on the remainder."""
 
 FAR = 0.2
 """Share of a step by which its quadratic misses it, beyond which a segment was summed too far
@@ -58,23 +58,6 @@ NEAR_STEP = 0.1
 
 SHORTEST_SHARE = 1 / 16
 """Length of a segment after one that was unlike the rows before it, as a share of these."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """The rows of a segment, which can be summed more than once.
-
-    Args:
-        read: the local model of the rows at a point, while an observer sees their blocks.
-        blocks: the blocks again.
-    """
-
-    read: Callable[[np.ndarray, Observe], LocalModel]
-    blocks: Callable[[], Iterable[Rows]]
-
-
-Pieces = Callable[[int], Piece | None]
-"""From a number of rows to the next piece of about that length; None at the end."""
 
 
 def single_read(
@@ -116,7 +99,7 @@ class OnePass:
         phi = minimum(self.objective, segments, start.point)
         rows = count_rows(self.sample.rows)
         stages, length = [(f"first {rows:,} rows", phi)], rows
-        next_piece = _pieces(self.objective, self.reader, self.sample, self.options.memory // 8)
+        next_piece = pieces(self.objective, self.reader, self.sample, self.options.memory // 8)
         while not self.reader.monitor.interrupted and (piece := next_piece(length)) is not None:
             segment, phi, alike = self._add(segments, piece, phi, length)
             segments.append(segment)
@@ -219,7 +202,8 @@ class OnePass:
         total = model_at(objective, segments, phi)
         total = total.at(phi + descent_step(total))
         errors = sampling_errors(objective, segments, total)
-        remainder = error_bound(objective, total, errors) + self._missed_by_prior(segments, total)
+        remainder = error_bound(objective, total, errors, CONFIDENCE)
+        remainder += self._missed_by_prior(segments, total)
         pilot = objective.local_model(total.point, sample.rows)
         return Estimate(
             replace(total, constants=total.constants + objective.constants(sample.rows)),
@@ -237,73 +221,3 @@ class OnePass:
         rows, step = self.sample.rows, total.point - prior.point
         missed = self.objective.missed_gradient(prior.point, step, rows)
         return distance(self.objective, total, total.solve(missed)) * prior.count / count_rows(rows)
-
-
-# Pieces of what remains after the pilot rows.
-
-
-def _pieces(objective: Objective, reader: Reader, sample: Sample, memory: int) -> Pieces:
-    remaining = sample.remaining
-    if isinstance(remaining, np.ndarray):
-        return pieces_of_array(objective, reader, remaining)
-    assert remaining is not None
-    return pieces_of_blocks(objective, reader, remaining, memory)
-
-
-def pieces_of_array(objective: Objective, reader: Reader, starts: np.ndarray) -> Pieces:
-    """Pieces of the blocks of an array that begin at these rows."""
-    source, begin = reader.source, 0
-    assert isinstance(source, Arrays)
-
-    def next_piece(rows: int) -> Piece | None:
-        nonlocal begin
-        end = begin + max(1, round(rows / source.block))
-        part, begin = starts[begin:end], end
-        if not len(part):
-            return None
-
-        def read(phi: np.ndarray, observe: Observe) -> LocalModel:
-            return reader.read_slices(objective, phi, part, PARTS, observe=observe)
-
-        return Piece(read, lambda: source.slices(part))
-
-    return next_piece
-
-
-def pieces_of_blocks(
-    objective: Objective, reader: Reader, blocks: Iterator[Rows], memory: int
-) -> Pieces:
-    """Pieces of blocks as they come; those of one piece are held in memory."""
-
-    def next_piece(rows: int) -> Piece | None:
-        first = next(blocks, None)
-        if first is None:
-            return None
-        held = Held(first, blocks, rows, memory)
-
-        def read(phi: np.ndarray, observe: Observe) -> LocalModel:
-            return reader.read_blocks(objective, phi, held, rows, PARTS, observe=observe)
-
-        return Piece(read, lambda: held)
-
-    return next_piece
-
-
-class Held:
-    """Blocks that come once, until they have enough rows or take enough memory; they are kept."""
-
-    def __init__(self, first: Rows, more: Iterator[Rows], rows: int, memory: int):
-        self.blocks, self.more = [first], more
-        self.rows = rows - count_rows(first)
-        self.memory = memory - size_in_bytes(first)
-
-    def __iter__(self) -> Iterator[Rows]:
-        yield from self.blocks
-        while self.rows > 0 and self.memory > 0:
-            block = next(self.more, None)
-            if block is None:
-                return
-            self.blocks.append(block)
-            self.rows -= count_rows(block)
-            self.memory -= size_in_bytes(block)
-            yield block

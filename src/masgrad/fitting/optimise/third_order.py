@@ -37,8 +37,12 @@ GROUPS = 16
 REPRESENTATIVE_SHARE = 0.25
 """Share of the others' information, row by row, that representative rows have in any direction."""
 
-CONFIDENCE = 0.99
-"""Confidence of the bounds on remainders."""
+CONFIDENCE = 0.95
+"""Confidence of a bound on a remainder: most of them are far below their bound, being of fourth
+order, so that 99 % of all remainders are."""
+
+USUAL_LARGEST = 3.0
+"""The largest of 16 squared deviations, over their mean, if tails are not heavy."""
 
 MOMENT_ROWS = 1 << 14
 """Pilot rows on which the change of M and H is measured."""
@@ -160,26 +164,35 @@ def sampling_error(total: LocalModel, deviations: np.ndarray) -> float:
     return float(np.sqrt(sum(total.rms_wald_norm(d) ** 2 for d in deviations) / dof))
 
 
-def error_bound(objective: Objective, total: LocalModel, deviations: Sequence[np.ndarray]) -> float:
-    """A bound on the length of a sampling error, in standard errors, with a confidence of 99 %.
+def error_bound(
+    objective: Objective,
+    total: LocalModel,
+    deviations: Sequence[np.ndarray],
+    confidence: float = CONFIDENCE,
+) -> float:
+    """A bound on the length of a sampling error, in standard errors.
 
-    It bounds the root mean square over contrasts, and the largest error of a coefficient.
+    It bounds the root mean square over contrasts, and the largest error of a coefficient. If one
+    group of rows has most of the variance, tails are heavy, and the bound is wider.
 
     Args:
         objective: for theta = J phi.
         total: the local model that gives the standard errors.
         deviations: of independent parts of the error, each (groups, p): their sum of squares over
             groups - 1 is the variance of that part.
+        confidence: with which it holds for tails that are not heavy.
     """
     if not deviations:
         return 0.0
     p, dof = len(total.point), sum(max(len(D) - 1, 1) for D in deviations)
     D = np.concatenate([D / np.sqrt(max(len(D) - 1, 1)) for D in deviations])
-    rms = np.sqrt(sum(total.rms_wald_norm(d) ** 2 for d in D))
+    squares = np.array([total.rms_wald_norm(d) ** 2 for d in D])
+    heavy = squares.max() / (USUAL_LARGEST * squares.mean()) if squares.any() else 1.0
     J, errors = objective.coordinates.matrix, _standard_errors(objective, total)
     shares = np.sqrt(np.square(D @ J.T).sum(0)) / np.where(errors > 0, errors, np.inf)
-    each = stdtrit(dof, 1 - (1 - CONFIDENCE) / (2 * p)) * shares.max()
-    return float(max(np.sqrt(fdtri(p, dof * p, CONFIDENCE)) * rms, each))
+    each = stdtrit(dof, 1 - (1 - confidence) / (2 * p)) * shares.max()
+    over_contrasts = np.sqrt(fdtri(p, dof * p, confidence) * squares.sum())
+    return float(max(over_contrasts, each) * np.sqrt(max(heavy, 1.0)))
 
 
 def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float:

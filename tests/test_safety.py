@@ -1,0 +1,160 @@
+"""Fits that cannot run away: the tables of issue reports, against an exact Newton oracle.
+
+Each of these broke a fit of many rows once: rare levels, a column that a few rows carry, sorted
+rows, links with a domain, nearly separated responses.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import masgrad as mg
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from campaign_losses import Loss
+from campaign_oracle import solve
+
+PASSES = ("auto", 1)
+pytestmark = pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+
+
+def check(family, link, X, y, data=None, *, passes="auto"):
+    """The estimate is within 0.1 standard errors of the optimum, its errors within 2 %."""
+    r = mg.fit(mg.GLM(family, link), (X, y) if data is None else data, passes=passes)
+    alpha = 1.0 if family == "negative_binomial" else None
+    best = solve(Loss(family, link, alpha), X, y, also=r.params)
+    assert best.status == "optimum"
+    away = np.max(np.abs(r.params - best.theta) / best.unit)
+    assert away < 0.1, (r.params, best.theta)
+    np.testing.assert_allclose(r.bse, best.se, rtol=0.02, atol=1e-3 * best.model_se.min())
+    return r, away
+
+
+def in_order(X, y, rows=8192):
+    return mg.Stream(lambda: ((X[i : i + rows], y[i : i + rows]) for i in range(0, len(y), rows)))
+
+
+def response(rng, family, mean):
+    draw = {
+        "gaussian": lambda: mean + 0.3 * rng.normal(size=len(mean)),
+        "poisson": lambda: rng.poisson(mean).astype(float),
+        "gamma": lambda: rng.gamma(2.0, mean / 2),
+        "inverse_gaussian": lambda: rng.wald(mean, 2.0),
+        "negative_binomial": lambda: rng.poisson(mean * rng.gamma(1.0, 1.0, len(mean))).astype(
+            float
+        ),
+    }
+    return draw[family]()
+
+
+def rare_levels(rng, n, share=0.002):
+    """30 levels, five of which have this share of the rows each; a mean of 0.08."""
+    sizes = np.r_[np.full(25, (1 - 5 * share) / 25), np.full(5, share)]
+    level = rng.choice(30, n, p=sizes)
+    dummies = (level[:, None] == np.arange(1, 30)).astype(float)
+    X = np.column_stack([np.ones(n), rng.normal(size=n), dummies])
+    return X, X @ np.r_[-2.6, 0.2, 0.3 * rng.normal(size=29)]
+
+
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize("seed", range(4))
+def test_rare_levels_of_counts(seed, passes):
+    rng = np.random.default_rng(seed)
+    X, t = rare_levels(rng, 60_000, 0.004)
+    check("poisson", "log", X, response(rng, "poisson", np.exp(t)), passes=passes)
+
+
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize("family", ["gamma", "inverse_gaussian", "gaussian"])
+def test_dummies_of_three_rows_in_ten_thousand(family, passes):
+    rng = np.random.default_rng(7)
+    X = np.column_stack(
+        [np.ones(120_000), rng.normal(size=120_000), rng.random((120_000, 6)) < 3e-4]
+    )
+    mean = np.exp(X @ np.r_[0.3, 0.2, rng.uniform(0.1, 0.5, 6)])
+    check(family, "log", X, response(rng, family, mean), passes=passes)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10])
+@pytest.mark.parametrize("family", ["gaussian", "gamma", "inverse_gaussian"])
+def test_a_dummy_that_a_few_rows_carry(family, rows):
+    """Curvatures may be negative where the pilot rows lack the column."""
+    rng = np.random.default_rng(rows)
+    X = np.column_stack([np.ones(80_000), 0.3 * rng.normal(size=80_000), np.zeros(80_000)])
+    X[rng.choice(80_000, rows, replace=False), 2] = 1
+    check(family, "log", X, response(rng, family, np.exp(X @ [0.1, 0.3, 1.4])))
+
+
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize("family", ["gaussian", "gamma", "inverse_gaussian"])
+def test_a_dummy_that_occurs_only_at_the_end(family, passes):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([np.ones(80_000), 0.3 * rng.normal(size=80_000), np.zeros(80_000)])
+    X[76_000:, 2] = rng.random(4000) < 0.5
+    y = response(rng, family, np.exp(X @ [0.1, 0.3, 1.4]))
+    check(family, "log", X, y, in_order(X, y), passes=passes)
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_stream_sorted_by_a_lognormal_column(family, seed):
+    rng = np.random.default_rng(seed)
+    x = np.sort(np.exp(rng.normal(size=60_000)))
+    X = np.column_stack([np.ones(60_000), x, rng.normal(size=60_000)])
+    y = response(rng, family, np.exp(np.minimum(X @ [0.1, 0.083, 0.2], 8)))
+    check(family, "log", X, y, in_order(X, y))
+
+
+@pytest.mark.parametrize(
+    ("family", "link"),
+    [("poisson", "sqrt"), ("poisson", "identity"), ("gamma", "inverse"), ("gamma", "identity"),
+     ("negative_binomial", "identity")],
+)  # fmt: skip
+def test_links_with_a_domain_and_an_optimum_inside(family, link):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(50_000), rng.exponential(size=(50_000, 2))])
+    t = X @ [0.4, 0.5, 0.3]
+    mean = {"sqrt": t * t, "identity": t, "inverse": 1 / t}[link]
+    r, _ = check(family, link, X, response(rng, family, mean))
+    assert (X @ r.params > 0).all()
+
+
+def test_probit_rows_that_one_label_keeps_from_being_separated():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(100_000), rng.normal(size=100_000)])
+    y = (X[:, 1] > 0).astype(float)
+    odd = np.argmin(np.abs(X[:, 1] - 0.3))
+    y[odd] = 0.0
+    r, _ = check("bernoulli", "probit", X, y)
+    assert r.status is mg.Status.CONVERGED
+
+
+def test_newtons_method_alone_is_what_statsmodels_gives():
+    rng = np.random.default_rng(2)
+    X, t = rare_levels(rng, 50_000, 0.004)
+    y = response(rng, "poisson", np.exp(t))
+    r, away = check("poisson", "log", X, y, passes="newton")
+    assert away < 1e-6 and r.fit_info.remainder < 1e-5
+    assert r.fit_info.path[0][0] == "pilot rows" and "MasGrad, averaged" not in dict(
+        r.fit_info.path
+    )
+
+
+def test_no_result_has_a_higher_loss_than_the_mean_response():
+    """A Gaussian log likelihood has plateaus on which an estimate could end."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.ones(60_000), np.sort(rng.standard_t(4, size=60_000))])
+    y = np.exp(np.clip(X @ [0.5, 0.1], -6, 6)) + 0.5 * rng.normal(size=60_000)
+    r = mg.fit(mg.GLM("gaussian", "log"), in_order(X, y))
+    assert np.sum((y - np.exp(X @ r.params)) ** 2) < np.sum((y - y.mean()) ** 2)
+
+
+@pytest.mark.parametrize("rows", [30_000, 60_000])
+def test_a_single_read_states_how_far_it_may_be(rows):
+    rng = np.random.default_rng(rows)
+    X, t = rare_levels(rng, 4 * rows, 0.004)
+    y = response(rng, "poisson", np.exp(t))
+    r, away = check("poisson", "log", X, y, passes=1)
+    assert away < r.fit_info.remainder < 1
