@@ -139,7 +139,10 @@ class Newton:
             if self._met(rule, step, end):
                 if self._is_inside(end, path):
                     return path.ended(end)
-                path.put_on_trial(replace(step, share=self._share(step, path)))
+                share = self._share(step, path)
+                if not share:
+                    break
+                path.put_on_trial(replace(step, share=share))
             path.go_to(path.trial.end)
         if self.objective.bounded and not path.is_over:
             raise optimum_on_border(self.objective)
