@@ -28,8 +28,8 @@ from masgrad.fitting.sources import join
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 
-RANDOM_ROWS = 1 << 12
-"""Rows of a segment that are kept at random."""
+RANDOM_ROWS, RANDOM_ROWS_IF_UNLIKE = 1 << 12, 1 << 14
+"""Rows of a segment that are kept at random, and of one that is unlike those before it."""
 
 HIGH_LEVERAGE = 1e-3
 """Share of what is known of a column, by H or by M, that a row of high leverage brings."""
@@ -128,6 +128,7 @@ def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) 
     fall for ever. So a point is refused at which the kept rows alone are clearly worse.
     """
     strata = [stratum for segment in segments for stratum in segment.strata]
+    phi = _inside(objective, strata, [phi, *(s.local.point for s in segments[::-1])])
     before = [objective.losses(phi, stratum.rows) for stratum in strata]
 
     def value(at: np.ndarray) -> float:
@@ -148,13 +149,24 @@ def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) 
     def propose(at: np.ndarray, count: int) -> Proposal:
         total = model_at(objective, segments, at)
         step = descent_step(total)
-        fall = -float(total.gradient @ step)
-        return Proposal(at + step, last=fall <= NEGLIGIBLE_DECREMENT)
+        last = -float(total.gradient @ step) <= NEGLIGIBLE_DECREMENT
+        there = at + step
+        return Proposal(at if last and value(there) == np.inf else there, last=last)
 
     try:
         return descend(value, propose, phi, STEPS)[0]
     except BadBlock:
         return phi
+
+
+def _inside(
+    objective: Objective, strata: Sequence[Stratum], points: Sequence[np.ndarray]
+) -> np.ndarray:
+    """The first of the points at which every kept row has a loss; the first of all if none has."""
+    for at in points:
+        if all(np.isfinite(objective.losses(at, s.rows)).all() for s in strata):
+            return at
+    return points[0]
 
 
 def descent_step(total: LocalModel) -> np.ndarray:

@@ -26,7 +26,7 @@ NEGLIGIBLE_STEP = 1e-6
 RARE_COLUMN_ROWS = 8
 """Effective number of rows that must carry a rare column for it to shorten steps."""
 
-HALVINGS = 40
+HALVINGS = 60
 SUFFICIENT_DECREASE = 0.1
 """Share of the predicted fall that a step must bring (Armijo's rule)."""
 

@@ -21,6 +21,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.kept_rows import (
     RANDOM_ROWS,
+    RANDOM_ROWS_IF_UNLIKE,
     Keeper,
     Segment,
     Stratum,
@@ -129,7 +130,7 @@ class OnePass:
     ) -> tuple[Segment, np.ndarray, bool]:
         """The next segment, the estimate with it, and whether it was like the others."""
         try:
-            segment = self._read(segments, piece, phi, length)
+            segment = self._read(segments, piece, phi, RANDOM_ROWS / length)
         except BadBlock as bad:  # an exponential may overflow
             if not self.objective.admits(bad.rows):
                 raise
@@ -139,14 +140,17 @@ class OnePass:
             return segment, there, True
         rng = np.random.default_rng([self.options.seed, 3, len(segments)])
         rows = random_rows(join(list(piece.blocks())), PILOT_ROWS, rng)
-        segment = self._read_again(segments, piece, self._refit(segments, rows, phi), rows, length)
+        phi, share = self._refit(segments, rows, phi), RANDOM_ROWS_IF_UNLIKE / length
+        segment = self._read_again(segments, piece, phi, rows, share)
         return segment, minimum(self.objective, [*segments, segment], segment.local.point), False
 
-    def _read(self, segments: list[Segment], piece: Piece, phi: np.ndarray, length: int) -> Segment:
-        """Sum over a piece at phi, and keep some of its rows."""
+    def _read(
+        self, segments: list[Segment], piece: Piece, phi: np.ndarray, share: float
+    ) -> Segment:
+        """Sum over a piece at phi, and keep a share of its rows."""
         known = merged([s.local for s in segments])
         seed = (self.options.seed, 2, len(segments))
-        keeper = Keeper(self.objective, phi, known, min(1.0, RANDOM_ROWS / length), seed)
+        keeper = Keeper(self.objective, phi, known, min(1.0, share), seed)
         chosen = {}
 
         def observe(number: int, rows: Rows) -> None:
@@ -184,27 +188,27 @@ class OnePass:
         raise BadBlock(rows)
 
     def _read_again(
-        self, segments: list[Segment], piece: Piece, phi: np.ndarray, rows: Rows, length: int
+        self, segments: list[Segment], piece: Piece, phi: np.ndarray, rows: Rows, share: float
     ) -> Segment:
         """The segment at phi, or at the mean response of its rows if sums overflow there too."""
         try:
-            return self._read(segments, piece, phi, length)
+            return self._read(segments, piece, phi, share)
         except BadBlock:
             safe = intercept_start(self.objective, rows)
             if safe is None:
                 raise
-            return self._read(segments, piece, safe, length)
+            return self._read(segments, piece, safe, share)
 
     def _end(self, segments: list[Segment], phi: np.ndarray, start: LocalModel) -> Estimate:
         """The estimate from all segments."""
         objective, sample = self.objective, self.sample
         phi = minimum(objective, segments, phi)
         total = model_at(objective, segments, phi)
-        total = total.at(phi + descent_step(total))
         errors = sampling_errors(objective, segments, total)
         remainder = error_bound(objective, total, errors, CONFIDENCE)
         remainder += self._missed_by_prior(segments, total)
-        pilot = objective.local_model(total.point, sample.rows)
+        remainder += distance(objective, total, descent_step(total))  # if it could not be followed
+        pilot = objective.scoring().local_model(total.point, sample.rows)
         return Estimate(
             replace(total, constants=total.constants + objective.constants(sample.rows)),
             reads=1,
