@@ -32,6 +32,7 @@ LAYERS = [
     ["plots", "planner"],
     ["paper"],
     ["cli"],
+    ["__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.

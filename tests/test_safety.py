@@ -158,3 +158,33 @@ def test_a_single_read_states_how_far_it_may_be(rows):
     y = response(rng, "poisson", np.exp(t))
     r, away = check("poisson", "log", X, y, passes=1)
     assert away < r.fit_info.remainder < 1
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.AccuracyWarning")
+@pytest.mark.parametrize("passes", [2, 3, 4])
+@pytest.mark.parametrize("family", ["poisson", "gamma", "gaussian"])
+def test_a_number_of_reads_does_not_run_away(family, passes):
+    """The result is not worse than the mean of the pilot rows, and says that it is no optimum."""
+    rng = np.random.default_rng(0)
+    x = np.sort(np.exp(rng.normal(size=60_000)))
+    X = np.column_stack([np.ones(60_000), x, rng.normal(size=60_000)])
+    y = response(rng, family, np.exp(np.minimum(X @ [0.1, 0.083, 0.2], 8)))
+    r = mg.fit(mg.GLM(family, "log"), in_order(X, y), passes=passes)
+    flat = np.r_[np.log(y[:32_768].mean()), 0.0, 0.0]
+    loss = mg.GLM(family, "log").row_losses
+    assert loss(r.params, (X, y)).sum() <= loss(flat, (X, y)).sum() + 1e-6
+    assert r.status.ok or r.fit_info.remainder > 0.01
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.AccuracyWarning")
+@pytest.mark.parametrize("passes", ["auto", "newton", 3])
+def test_an_optimum_on_the_border_of_a_link_leaves_no_row_without_a_mean(passes):
+    rng = np.random.default_rng(4)
+    X = np.column_stack([np.ones(50_000), rng.normal(size=50_000)])
+    y = response(rng, "negative_binomial", np.maximum(0.2 + 0.3 * X[:, 1], 0.0))
+    try:
+        r = mg.fit(mg.GLM("negative_binomial", "identity"), (X, y), passes=passes)
+    except mg.errors.InputError as error:
+        assert "border" in str(error) or "no minimum" in str(error)
+    else:
+        assert (X @ r.params > 0).all() and not r.status.ok

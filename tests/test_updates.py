@@ -243,3 +243,17 @@ def test_an_offset_that_leaves_no_information_is_refused():
     X, y = rng.normal(size=(500, 1)), rng.integers(0, 2, 500).astype(float)
     with pytest.raises(mg.errors.InputError, match="offset too large, or an intercept missing"):
         mg.fit(mg.Logistic(), (X, y), offset=np.full(500, 3e4))
+
+
+@pytest.mark.parametrize("rows", [3000, 45_000])
+@pytest.mark.parametrize("family", ["poisson", "gamma", "negative_binomial"])
+def test_likelihoods_after_an_update_are_those_of_all_rows(family, rows):
+    rng = np.random.default_rng(rows)
+    X = np.column_stack([np.ones(2 * rows), rng.normal(size=(2 * rows, 2))])
+    mean = np.exp(X @ [0.3, 0.4, -0.2])
+    y = rng.gamma(2.0, mean / 2) if family == "gamma" else rng.poisson(mean).astype(float)
+    model = mg.GLM(family, "log")
+    one, first = mg.fit(model, (X, y)), mg.fit(model, (X[:rows], y[:rows]))
+    two = first.update((X[rows:], y[rows:]))
+    for name in ("deviance", "log_likelihood", "aic"):
+        assert getattr(two, name) == pytest.approx(getattr(one, name), abs=0.5)

@@ -151,9 +151,17 @@ def _optimum(
     known = done.separation is not None and done.separation.found is not None
     if known or reader.monitor.interrupted or not objective.may_be_separated:
         return done
+    if _has_no_boundary_rows(objective, reader.monitor.response_range):
+        return done
     if sample_has_optimum(objective, sample, phi):
         return done
     return replace(done, separation=_separation(objective, reader, sample, done))
+
+
+def _has_no_boundary_rows(objective: Objective, seen: tuple[float, float]) -> bool:
+    """Whether no response is at the end of its range: then nothing can be separated."""
+    family = objective.family
+    return family is not None and seen[0] > family.lowest and seen[1] < family.highest
 
 
 def _separation(objective: Objective, reader: Reader, sample: Sample, done: Estimate) -> Separation:

@@ -98,7 +98,7 @@ class Status(enum.Enum):
     )
     APPROXIMATE = (
         "approximate",
-        "the estimate is near the optimum of these rows: fit_info.remainder predicts how near, in "
+        "the estimate is near the optimum of these rows: fit_info.remainder bounds how near, in "
         "standard errors; let all rows be read together, and twice, for more",
     )
     ONE_STEP = (
@@ -108,7 +108,7 @@ class Status(enum.Enum):
     )
     CONVERGED = (
         "converged",
-        "the estimate is at the optimum of these rows: fit_info.remainder predicts how near, in "
+        "the estimate is at the optimum of these rows: fit_info.remainder bounds how near, in "
         "standard errors",
     )
 

@@ -32,6 +32,9 @@ from masgrad.types import Rows
 SIGN_ROWS = 2000
 """Separated rows nearest to the border, from which the signs of limits are derived."""
 
+LARGEST_SIGNED = 50
+"""Dimension of the null space up to which signs are derived: the time grows with its cube."""
+
 SAME_DIGITS = 12
 """Decimals to which rows of length 1 agree that count once."""
 
@@ -99,6 +102,8 @@ def with_signs(
     infinite = moved_along(objective.coordinates, null, SMALL_NULL_LOADING)
     likely = _first_sign(J * np.abs(objective.coordinates.scale[:, None]) @ separation.recession)
     signs = np.where(infinite, np.nan, 0.0)
+    if null.shape[1] > LARGEST_SIGNED:
+        return replace(separation, signs=signs)
     Z = _nearest(objective, reader, sample, separation)
     for j in np.flatnonzero(infinite & (likely != 0)):
         wanted = likely[j] * (J[j] @ null)

@@ -9,7 +9,7 @@ that will not be read again has third-order terms as well (`ThirdOrder`).
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -220,6 +220,18 @@ class LocalModel:
 
     def inverse(self) -> np.ndarray:
         return self.solve(np.eye(len(self.point)))
+
+
+def merged(parts: list[LocalModel]) -> LocalModel:
+    """The local model of all parts."""
+    return reduce(LocalModel.merge, parts)
+
+
+def same_errors(a: LocalModel, b: LocalModel, change: float) -> bool:
+    """Whether standard errors differ by little, relative to those of b."""
+    new, old = (np.diag(model.sandwich()) for model in (a, b))
+    positive = old > 0
+    return bool((np.abs(new[positive] / old[positive] - 1) < 2 * change).all())
 
 
 def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -111,7 +111,10 @@ class Reader:
     def falls(
         self, objective: Objective, sample: Sample, phi: np.ndarray, points: np.ndarray
     ) -> np.ndarray:
-        """By how much the loss of all rows falls from phi to each of the points, (K, p)."""
+        """By how much the loss of all rows falls from phi to each of the points, (K, p).
+
+        After Ctrl-C nothing is known, and no point is lower.
+        """
         total, source = np.zeros(len(points)), self.source
         pieces, make, workers = self.every_row(sample), _same, 1
         if not sample.complete:
@@ -124,10 +127,11 @@ class Reader:
             return count_rows(rows), objective.falls(phi, points, rows)
 
         assert pieces is not None
-        for rows, fall in self.each(work, pieces, workers):
-            total += fall
-            self.monitor.tick(0 if sample.complete else rows)
-        return total
+        with self.interruptible():
+            for rows, fall in self.each(work, pieces, workers):
+                total += fall
+                self.monitor.tick(0 if sample.complete else rows)
+        return np.full_like(total, -np.inf) if self.monitor.interrupted else total
 
     def workers(self, objective: Objective, rows: int | None) -> int:
         """Number of threads that sum over this many rows."""

@@ -139,7 +139,7 @@ def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) 
             ]
             rise = sum(s.factor * r.sum() for s, r in zip(strata, rises, strict=True))
             noise = sum(
-                s.factor * (s.factor - 1) * np.square(r).sum()
+                max(s.factor * (s.factor - 1), 0.0) * np.square(r).sum()
                 for s, r in zip(strata, rises, strict=True)
             )
             total = rise + sum(segment.quadratic(at) for segment in segments)
@@ -170,13 +170,13 @@ def _inside(
 
 
 def descent_step(total: LocalModel) -> np.ndarray:
-    """Newton's step, or that of Fisher scoring where H has a negative eigenvalue."""
-    try:
-        return total.newton()
-    except NotConvex:
-        if total.information is None:
-            raise
-        return total.expected().newton()
+    """Newton's step, or Fisher scoring's where H has a negative eigenvalue, or one downhill."""
+    for model in (total, total.expected()):
+        try:
+            return model.newton()
+        except NotConvex:
+            continue
+    return -total.gradient / np.maximum(np.abs(np.diag(total.hessian)), 1e-300)
 
 
 def sampling_errors(

@@ -212,7 +212,7 @@ class Path:
 
     def take(self, step: Any) -> None:
         """Keep the point that was read, and put the step from there on trial."""
-        self.constants = step.total.constants
+        self.constants = step.parts[0].constants  # without those of a prior
         self.steps.append(step.full_step)
         self.put_on_trial(step)
 

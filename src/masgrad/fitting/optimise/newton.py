@@ -1,19 +1,17 @@
 """Correcting reads: g, M and H at a point, and the Newton step to the optimum.
 
-A step from an average that is a few standard errors away leaves a remainder of second order, which
-is predicted (`third_order.py`) before another read is spent on it. Steps may go too far, or never
-end (`line_search.py`).
+What a step leaves is predicted (`third_order.py`) before another read is spent on it. Steps may go
+too far, or never end (`line_search.py`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.identification.separation import find_separation
-from masgrad.fitting.objective.local_model import LocalModel, NotConvex
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex, merged, same_errors
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
@@ -45,6 +43,12 @@ SCORING_SHARE = 0.999
 
 ERROR_CHANGE = 0.005
 """Relative change of a standard error over the last step that pilot rows are trusted to tell."""
+
+LARGEST_BOUND = 10.0
+"""Bound on the remainder, in tolerances, with which reads end."""
+
+LARGEST_UNJUDGED = 0.1
+"""Bound on the remainder, in standard errors, of a last step that is not judged by the loss."""
 
 TOWARDS_FIRST = np.array([0.0, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0])
 """Shares of the way from a safe point to a doubtful first one that are compared."""
@@ -87,11 +91,10 @@ class NewtonStep:
 class Newton:
     """Newton's method over reads.
 
-    The loss of all rows falls from each point that is kept to the next. A step after which it did
-    not fall is shortened by a read that compares shares of it; where the observed H has a negative
-    eigenvalue, or its step leads nowhere, steps are those of Fisher scoring, whose H is summed over
-    all rows. A first point may be a poor one, if the rows from which it came are unlike the others:
-    then it is moved towards a safe one.
+    The loss of all rows falls from each point to the next: a step after which it did not fall is
+    shortened by a read that compares shares of it. Where the observed H is not positive definite,
+    or its step leads nowhere, steps are those of Fisher scoring. A first point may be poor, if the
+    rows from which it came are unlike the others: then it is moved towards a safe one.
 
     Args:
         objective: the loss.
@@ -134,8 +137,10 @@ class Newton:
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
             end = replace(self._end(step), separation=known)
             separated = known is not None and known.found
-            if path.is_over or separated or step.vanishes:
+            if separated or step.vanishes:
                 return path.ended(end)
+            if path.is_over:
+                return path.ended(replace(self._judged(step, end, path), separation=known))
             if self._met(rule, step, end):
                 if self._is_inside(end, path):
                     return path.ended(end)
@@ -159,26 +164,30 @@ class Newton:
         except BadBlock as bad:
             return bad
         total = total if constants is None else replace(total, constants=constants)
-        return with_prior(self.objective, total)
+        prior = self.objective.prior
+        return [total] if prior is None else [total, prior]
 
     def _instead(
         self, found: list[LocalModel] | BadBlock, phi: np.ndarray, path: Path
     ) -> np.ndarray | None:
         """Another point to read, if phi was no good; None if it was, or if there is none."""
+        if path.step is None and isinstance(found, BadBlock):
+            return path.next_start()
         if path.is_over:
             return None
         if path.step is not None:
             return self._shortened(found, path.step, path)
-        if isinstance(found, BadBlock):
-            return path.next_start()
+        assert not isinstance(found, BadBlock)
         safe, total = self.safe, merged(found)
-        if safe is None or not is_doubtful(self.objective, self.sample, total, safe):
+        if safe is None or np.array_equal(phi, safe) or not path.first_time("comparison"):
             return None
-        if not path.first_time("comparison"):
+        if not is_doubtful(self.objective, self.sample, total, safe):
             return None
         ends = safe + TOWARDS_FIRST[:, None] * (phi - safe)
         best = int(np.argmax(self._falls(safe, ends, path)))
-        return None if TOWARDS_FIRST[best] == 1 else ends[best]
+        if TOWARDS_FIRST[best] == 1 or self.reader.monitor.interrupted:
+            return None
+        return ends[best]
 
     def _shortened(
         self, found: list[LocalModel] | BadBlock, step: NewtonStep, path: Path
@@ -211,6 +220,24 @@ class Newton:
         if prior is not None:
             falls = falls + [prior.at(phi).loss - prior.at(end).loss for end in ends]
         return falls
+
+    def _judged(self, step: NewtonStep, end: Estimate, path: Path) -> Estimate:
+        """The estimate after a last step that may have gone too far: the best of some points."""
+        doubtful = end.remainder > LARGEST_UNJUDGED or self.objective.bounded
+        if not doubtful or self.reader.monitor.interrupted:
+            return end
+        begin = step.total.point
+        ends = np.stack([end.local_model.point, *(begin + SHARES[:, None] * step.full_step)])
+        ends = ends if self.safe is None else np.vstack([ends, self.safe])
+        falls = self._falls(begin, ends, path)
+        best = int(np.argmax(falls))
+        if falls[0] > 0 and falls[0] >= falls[best] - 0.1 * abs(falls[best]):
+            return end
+        if not falls[best] > 0 or self.reader.monitor.interrupted:
+            return self._stay(step)
+        path.count_read()
+        found = self._parts_at(ends[best], step.parts[0].constants)
+        return self._stay(step if isinstance(found, BadBlock) else self._step(found))
 
     def _is_inside(self, end: Estimate, path: Path) -> bool:
         """Whether all rows have a mean at the estimate; asked only where some might not."""
@@ -268,7 +295,7 @@ class Newton:
 
     def _stay(self, step: NewtonStep) -> Estimate:
         """The estimate at the start of a step along which the loss did not fall."""
-        total = merged(step.parts)
+        total = step.total if step.scored else merged(step.parts)
         size = total.wald_norm(step.full_step)
         return Estimate(total, 0, size, distance(self.objective, total, step.full_step))
 
@@ -277,21 +304,7 @@ class Newton:
         small = step.total.wald_norm(step.step) <= rule.step
         near = step.share == 1 and not step.scored and shift < MAX_RESIDUAL_SHIFT
         predicted = step.prediction.remainder <= rule.remainder
-        return near and predicted and small and _same_errors(end.local_model, step.total)
-
-
-def merged(parts: list[LocalModel]) -> LocalModel:
-    """The local model of all parts."""
-    return reduce(LocalModel.merge, parts)
-
-
-def _same_errors(local: LocalModel, before: LocalModel) -> bool:
-    """Whether standard errors changed little over the last step."""
-    new, old = (np.diag(q.sandwich()) for q in (local, before))
-    positive = old > 0
-    return bool((np.abs(new[positive] / old[positive] - 1) < 2 * ERROR_CHANGE).all())
-
-
-def with_prior(objective: Objective, *parts: LocalModel) -> list[LocalModel]:
-    """The local models of parts of the rows, and that of earlier rows if there is one."""
-    return list(parts) if objective.prior is None else [*parts, objective.prior]
+        predicted = predicted and end.remainder <= LARGEST_BOUND * rule.remainder
+        return (
+            near and predicted and small and same_errors(end.local_model, step.total, ERROR_CHANGE)
+        )

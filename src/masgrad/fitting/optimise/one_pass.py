@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.data.arrays import count_rows
-from masgrad.fitting.objective.local_model import LocalModel, NotConvex
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex, merged
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
@@ -34,7 +34,6 @@ from masgrad.fitting.optimise.kept_rows import (
     segment_of,
 )
 from masgrad.fitting.optimise.masgrad import pseudo_weights
-from masgrad.fitting.optimise.newton import merged
 from masgrad.fitting.optimise.pieces import Piece, pieces
 from masgrad.fitting.optimise.start import intercept_start
 from masgrad.fitting.optimise.third_order import (
@@ -139,7 +138,8 @@ class OnePass:
         if segment is not None and there is not None:
             return segment, there, True
         rng = np.random.default_rng([self.options.seed, 3, len(segments)])
-        rows = random_rows(join(list(piece.blocks())), PILOT_ROWS, rng)
+        few = PILOT_ROWS / max(length, PILOT_ROWS)
+        rows = join([random_rows(b, 1 + int(few * count_rows(b)), rng) for b in piece.blocks()])
         phi, share = self._refit(segments, rows, phi), RANDOM_ROWS_IF_UNLIKE / length
         segment = self._read_again(segments, piece, phi, rows, share)
         return segment, minimum(self.objective, [*segments, segment], segment.local.point), False
