@@ -40,7 +40,7 @@ MOST_OF_A_BLOCK = 0.25
 CLEARLY_WORSE = 4.0
 """Standard errors by which the loss of kept rows rises at a point that is refused."""
 
-STEPS = 100
+STEPS = 40
 """Steps of a minimisation over kept rows."""
 
 NEGLIGIBLE_DECREMENT = 1e-8
