@@ -136,8 +136,8 @@ def _remainders(records: list[Record]) -> list[str]:
     rows = [
         "## Stated remainders", "",
         "Stated is `fit_info.remainder`; true is the distance from the oracle, in standard errors: "
-        "root mean square over whitened contrasts (what is stated), and the largest over "
-        f"coefficients. The ratio is stated / true where the truth exceeds {LEAST:g}. Bars: "
+        "root mean square over whitened contrasts, and the largest over coefficients; it is to "
+        f"bound both. The ratio is stated / true where the truth exceeds {LEAST:g}. Bars: "
         f"covered {100 * COVERED:g} %, median below {MEDIAN:g}, 95 % quantile below {QUANTILE:g}. "
         "Fits at another, worse, optimum are left out.", "",
         "| fits | measure | covered | compared | median ratio | 95 % quantile | holds |",
