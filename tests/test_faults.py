@@ -163,12 +163,24 @@ FIT = f"masgrad fit rows.csv --formula '{FORMULA}' --save r.json"
         (f"{FIT} | head -1", 0, b"masgrad", b"saved: r.json\n"),
         (f"{FIT} | true; exit ${{PIPESTATUS[0]}}", 1, b"", b"saved: r.json\n"),
         (f"{FIT} > /dev/full", 1, b"", b"No space left on device\n"),
-        (f"{FIT} 2> /dev/full", 0, b"Intercept", b""),
-        (f"{FIT} >&-", 0, b"", b"saved: r.json\n"),
-        (f"{FIT} 2>&-", 0, b"Intercept", b""),
+        pytest.param(f"{FIT} 2> /dev/full", 0, b"Intercept", b"", marks=pytest.mark.long),
+        pytest.param(f"{FIT} >&-", 0, b"", b"saved: r.json\n", marks=pytest.mark.long),
+        pytest.param(f"{FIT} 2>&-", 0, b"Intercept", b"", marks=pytest.mark.long),
         (f"{FIT} <&- >&- 2>&-", 0, b"", b""),
-        (f"PYTHONUNBUFFERED=1 {FIT} | true; exit ${{PIPESTATUS[0]}}", 1, b"", b"saved: r.json\n"),
-        (f"{FIT} >&-; masgrad show rows.csv 2>&-", 1, b"", b"saved: r.json\n"),
+        pytest.param(
+            f"PYTHONUNBUFFERED=1 {FIT} | true; exit ${{PIPESTATUS[0]}}",
+            1,
+            b"",
+            b"saved: r.json\n",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            f"{FIT} >&-; masgrad show rows.csv 2>&-",
+            1,
+            b"",
+            b"saved: r.json\n",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_result_is_saved_whatever_becomes_of_the_page(folder, line, code, out, err):
@@ -449,6 +461,7 @@ def ctrl_c(rows: int, moments: np.ndarray) -> None:
             assert "Interrupted: the fit was stopped" in partial.summary()
 
 
+@pytest.mark.long
 def test_ctrl_c_at_some_moments(folder, rng):
     ctrl_c(100_000, rng.uniform(0.2, 1.0, 6))
 
