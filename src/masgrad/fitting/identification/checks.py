@@ -86,6 +86,10 @@ def _first_wrong(model: Model, source: Source, rows: Rows, begin: int) -> InputE
     return None
 
 
+class OptimumOnBorder(InputError):
+    """An optimum that would lie on the border of the link's domain."""
+
+
 def optimum_on_border(objective: Objective) -> InputError:
     """The error for an optimum that would lie on the border of the link's domain."""
     assert objective.family is not None
@@ -93,7 +97,7 @@ def optimum_on_border(objective: Objective) -> InputError:
 
 
 def _on_border(family: Family) -> InputError:
-    return InputError(
+    return OptimumOnBorder(
         f"some row has no mean on the way to the optimum: the {family.link} link of the "
         f"{family.shown} family needs {domain_in_words(family)}, and the optimum may lie on that "
         "border (a cell without events?); use another link, or join categories"

@@ -22,10 +22,7 @@ from masgrad.data.arrays import count_rows
 from masgrad.errors import IdentificationError
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import (
-    LocalModel,
-    is_empty,
-)
+from masgrad.fitting.objective.local_model import LocalModel, is_empty
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, random_rows
@@ -198,7 +195,7 @@ def null_space(
         return NullSpace(objective.coordinates, separation.empty, separation)
     empty = nothing
     if local.null_directions.shape[1]:
-        moment = _design_moment(objective, reader, sample, local)
+        moment = design_moment(objective, reader, sample, local)
         empty = empty_columns(objective.coordinates, moment, reader.source.names)
         if local.null_directions.shape[1] > len(empty) and objective.bounded:
             raise optimum_on_border(objective)
@@ -254,7 +251,7 @@ def _proves(objective: Objective, rows: Rows, phi: np.ndarray) -> bool:
 # The design.
 
 
-def _design_moment(
+def design_moment(
     objective: Objective, reader: Reader, sample: Sample, local: LocalModel
 ) -> np.ndarray:
     """E[x x'] in phi, over all rows if they can be read again."""

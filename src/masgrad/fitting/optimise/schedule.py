@@ -3,26 +3,31 @@
 1. The optimum of a first sample, which is kept (`start.py`).
 2. First read: mini-batch MasGrad from there with averaged iterates, over as many rows as it takes.
 3. Correcting reads until the predicted remainder is below the tolerance.
+4. If they end far from an optimum, or where the loss is flat: Newton steps from a safe start.
 
 If all rows are in the sample, they are read to convergence. Rows that can be read only once make a
 single read (`one_pass.py`).
 """
 
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from masgrad.data.arrays import BLOCK
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.identification.checks import OptimumOnBorder
+from masgrad.fitting.identification.rank import Separation
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
-from masgrad.fitting.optimise.newton import Newton
+from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.one_pass import single_read
-from masgrad.fitting.optimise.start import intercept_start
+from masgrad.fitting.optimise.start import flat_directions, intercept_start
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
@@ -53,7 +58,8 @@ def estimate(
         return estimate_in_memory(objective, reader, sample, start.point)
     if options.passes == 1 or not reader.source.rereadable:
         return single_read(objective, reader, sample, start, options)
-    return _over_reads(objective, reader, sample, start, options)
+    reads = Reads(objective, reader, sample, start, options)
+    return reads.plain_newton() if options.passes == "newton" else reads.estimate()
 
 
 def estimate_in_memory(
@@ -69,54 +75,120 @@ def estimate_in_memory(
     return replace(done, reads=1)
 
 
-def _over_reads(
-    objective: Objective, reader: Reader, sample: Sample, start: LocalModel, options: Options
-) -> Estimate:
-    """Averaged MasGrad, then correcting reads.
+@dataclass(frozen=True)
+class Reads:
+    """An estimate over several reads of all rows.
 
-    If a few rows carry a column, MasGrad's batches hardly meet it, and its average is worse than
-    its start: then all reads are correcting ones. With "newton" they are so from a safe start, and
-    pilot rows predict nothing.
+    Args:
+        objective: the loss.
+        reader: for all rows.
+        sample: pilot rows.
+        start: the local model at their optimum.
+        options: of the fit.
     """
-    plain = options.passes == "newton"
 
-    def read(of: Objective, at: np.ndarray, parts: Parts) -> LocalModel:
-        reader.restart()
-        if reader.monitor.interrupted:
-            return of.local_model(at, sample.rows)
-        return reader.read(of, at, parts)
+    objective: Objective
+    reader: Reader
+    sample: Sample
+    start: LocalModel
+    options: Options
 
-    def unlike(total: LocalModel) -> bool:
-        noise = objective.gradient_noise(total, sample.design_effect)
-        return plain or (reader.source.ordered and reader.monitor.drift(noise) > DRIFT_LIMIT)
+    def estimate(self) -> Estimate:
+        """MasGrad and correcting reads; if they lead nowhere, plain Newton steps."""
+        done, last = None, not self.options.open_ended
+        try:
+            done = self._masgrad_and_newton()
+            if last or self._is_sound(done):
+                return done
+        except (NotConvex, OptimumOnBorder):
+            if last or self.reader.monitor.interrupted:
+                raise
+        try:
+            again = self.plain_newton()
+        except (NotConvex, OptimumOnBorder):
+            if done is None:
+                raise
+            return done
+        if done is None:
+            return again
+        lower = min(done, again, key=lambda end: end.local_model.loss)
+        return replace(lower, reads=done.reads + again.reads)
 
-    safe, average = _safe_start(objective, sample, start), None
-    stages, starts = [("pilot rows", start.point)], [safe] if plain else [start.point, safe]
-    before = int(not (sample.has_rare_columns or plain))
-    if before:
-        average = _average(objective, reader, start, options)
-    if average is not None:
-        stages.append(("MasGrad, averaged", average))
-        if _is_no_worse(objective, sample.rows, average, start.point):
-            starts = [average, *starts]
-    longest = CONVERGED_STEP if options.passes in ("converge", "newton") else np.inf
-    rule = StoppingRule(options.tolerance, longest, max(1, options.most_reads - before))
-    done = Newton(objective, reader, sample, read, unlike, safe).minimise(starts, rule)
-    later = [(f"read {before + i}", at) for i, at in enumerate(done.points) if i]
-    return replace(
-        done,
-        reads=done.reads + before,
-        stages=(*stages, *later),
-        average_discarded=average is not None and starts[0] is not average,
-    )
+    def plain_newton(self) -> Estimate:
+        """Newton's method over all rows from a safe start; pilot rows predict nothing."""
+        newton = self._newton(unlike=lambda total: True)
+        done = self._with_flat(newton.minimise([self._safe], self._rule(0)))
+        return replace(done, stages=(("pilot rows", self.start.point), *_stages(done, 0)))
+
+    def _masgrad_and_newton(self) -> Estimate:
+        """Averaged MasGrad, then correcting reads.
+
+        If a few rows carry a column, MasGrad's batches hardly meet it, and its average is worse
+        than its start: then all reads are correcting ones.
+        """
+        begin, average = self.start.point, None
+        stages, starts = [("pilot rows", begin)], [begin, self._safe]
+        before = int(not self.sample.has_rare_columns)
+        if before:
+            average = _average(self.objective, self.reader, self.start, self.options)
+        if average is not None:
+            stages.append(("MasGrad, averaged", average))
+            if _is_no_worse(self.objective, self.sample.rows, average, begin):
+                starts = [average, *starts]
+        done = self._newton(self._drifts).minimise(starts, self._rule(before))
+        return replace(
+            self._with_flat(done),
+            reads=done.reads + before,
+            stages=(*stages, *_stages(done, before)),
+            average_discarded=average is not None and starts[0] is not average,
+        )
+
+    def _newton(self, unlike: Callable[[LocalModel], bool]) -> Newton:
+        return Newton(self.objective, self.reader, self.sample, self._read, unlike, self._safe)
+
+    def _read(self, objective: Objective, phi: np.ndarray, parts: Parts) -> LocalModel:
+        self.reader.restart()
+        if self.reader.monitor.interrupted:
+            return objective.local_model(phi, self.sample.rows)
+        return self.reader.read(objective, phi, parts)
+
+    def _drifts(self, total: LocalModel) -> bool:
+        """Whether the rows are not in a random order, so that pilot rows are unlike others."""
+        noise = self.objective.gradient_noise(total, self.sample.design_effect)
+        return self.reader.source.ordered and self.reader.monitor.drift(noise) > DRIFT_LIMIT
+
+    @cached_property
+    def _safe(self) -> np.ndarray:
+        """The estimate of earlier rows, or the mean response for every row, or else the start."""
+        if self.objective.prior is not None:
+            return self.objective.prior.point
+        safe = intercept_start(self.objective, self.sample.rows)
+        return self.start.point if safe is None else safe
+
+    def _rule(self, before: int) -> StoppingRule:
+        """When the reads end, of which some were made before."""
+        options = self.options
+        longest = CONVERGED_STEP if options.passes in ("converge", "newton") else np.inf
+        return StoppingRule(options.tolerance, longest, max(1, options.most_reads - before))
+
+    def _is_sound(self, done: Estimate) -> bool:
+        """Whether reads ended near an optimum, or are known never to, or were interrupted."""
+        if self.reader.monitor.interrupted or (self.objective.convex and done.separation):
+            return True
+        on_border = self.objective.bounded and done.local_model.null_directions.size > 0
+        return done.remainder <= LARGEST_UNJUDGED and done.separation is None and not on_border
+
+    def _with_flat(self, done: Estimate) -> Estimate:
+        """The estimate, undecided if the loss is flat there along a direction in which X is not."""
+        if done.separation is not None or self.objective.prior is not None:
+            return done
+        flat = flat_directions(self.objective, self.reader, self.sample, done.local_model)
+        none = np.empty((len(flat), 0))
+        return replace(done, separation=Separation(None, none, flat)) if flat.size else done
 
 
-def _safe_start(objective: Objective, sample: Sample, start: LocalModel) -> np.ndarray:
-    """The estimate of earlier rows, or the mean response for every row, or else the start."""
-    if objective.prior is not None:
-        return objective.prior.point
-    safe = intercept_start(objective, sample.rows)
-    return start.point if safe is None else safe
+def _stages(done: Estimate, before: int) -> list[tuple[str, np.ndarray]]:
+    return [(f"read {before + i}", at) for i, at in enumerate(done.points) if i]
 
 
 def _average(

@@ -22,9 +22,11 @@ from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
+from masgrad.fitting.identification.rank import FULL_RANK, design_moment
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import LocalModel, scaled_spectrum
 from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import pseudo_weights, warm_up
 from masgrad.fitting.options import Options
@@ -52,6 +54,9 @@ unlike the others."""
 
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
+
+FLAT = 1e-8
+"""Curvature along a direction, as a share of the usual one, below which there is none."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,24 @@ def on_plateau(objective: Objective, total: LocalModel) -> bool:
     if not objective.separable:
         return False
     return total.null_directions.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
+
+
+def flat_directions(
+    objective: Objective, reader: Reader, sample: Sample, local: LocalModel
+) -> np.ndarray:
+    """Directions of phi along which X varies and the loss, not being convex, does not, (p, k).
+
+    The means of some rows are so far out there that neither their gradient nor their curvature is
+    left: no estimate, though both vanish.
+    """
+    p, known = len(local.point), objective.linear and not objective.convex
+    if not known or local.spectrum[1][0] > FLAT:
+        return np.empty((p, 0))
+    size, values, Q = scaled_spectrum(design_moment(objective, reader, sample, local))
+    seen = values > FULL_RANK
+    white = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
+    curvatures, axes = np.linalg.eigh(white.T @ local.hessian @ white)
+    return white @ axes[:, curvatures < FLAT * np.median(curvatures)]
 
 
 def _usual_loss(objective: Objective, phi: np.ndarray, rows: Rows) -> float:
