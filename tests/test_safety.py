@@ -131,6 +131,49 @@ def test_probit_rows_that_one_label_keeps_from_being_separated():
     assert r.status is mg.Status.CONVERGED
 
 
+def carried_beside_an_outlier(rng, n, carrying=8):
+    """A dummy that a few rows carry, in which the next column is 180 units out."""
+    few = np.zeros(n)
+    few[rng.choice(n, carrying, replace=False)] = 1.0
+    return np.column_stack([np.ones(n), few, 180 * few + rng.normal(size=n)])
+
+
+@pytest.mark.parametrize("rows", [20_000, 60_000])
+@pytest.mark.parametrize("family", ["gamma", "inverse_gaussian"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_start_on_a_plateau(family, seed, rows):
+    """Far out their loss is flat: gradient and curvature vanish where no optimum is."""
+    rng = np.random.default_rng(seed)
+    X = carried_beside_an_outlier(rng, rows)
+    mean = np.exp(0.7 - 67.9 * X[:, 1] + 0.38 * X[:, 2])
+    check(family, "log", X, response(rng, family, mean))
+
+
+@pytest.mark.parametrize("rows", [5_000, 50_000])
+@pytest.mark.parametrize("passes", ["auto", "converge", "newton"])
+def test_a_loss_that_stays_flat_is_said_to_be(passes, rows):
+    """Means of a Gaussian log-link tend to 0 for negative responses: there is no optimum."""
+    rng = np.random.default_rng(1)
+    X = carried_beside_an_outlier(rng, rows, carrying=4)[:, :2]
+    y = np.where(X[:, 1] > 0, -0.7, np.exp(0.7) + 0.3 * rng.normal(size=rows))
+    with pytest.warns(mg.errors.SeparationWarning, match="no information is left along 1"):
+        r = mg.fit(mg.GLM("gaussian", "log"), (X, y), passes=passes)
+    assert r.status is mg.Status.SEPARATION_UNDECIDED
+    assert np.isinf(r.bse[1])
+    np.testing.assert_allclose(r.params[0], np.log(y[X[:, 1] == 0].mean()), rtol=1e-6)
+
+
+def test_a_start_on_the_border_of_a_link():
+    """Of the pilot rows none that carries the dummy has an event: their share starts at 0."""
+    rng = np.random.default_rng(3)
+    few = carried_beside_an_outlier(rng, 60_000, carrying=9)[:, 1]
+    X, y = np.column_stack([np.ones(60_000), few]), (rng.random(60_000) < 0.4).astype(float)
+    carrying = np.flatnonzero(few)
+    y[carrying], y[carrying[-1]] = 0.0, 1.0
+    r, _ = check("bernoulli", "identity", X, y)
+    assert r.status.ok
+
+
 def test_newtons_method_alone_is_what_statsmodels_gives():
     rng = np.random.default_rng(2)
     X, t = rare_levels(rng, 50_000, 0.004)

@@ -256,7 +256,7 @@ def design_moment(
 ) -> np.ndarray:
     """E[x x'] in phi, over all rows if they can be read again."""
     squares, zero = Objective(GLM("gaussian"), objective.coordinates), np.zeros_like(local.point)
-    if not reader.source.rereadable:
+    if sample.complete or not reader.source.rereadable:
         total = squares.local_model(zero, sample.rows, Parts(meat=False))
     else:
         with reader.unobserved() as quiet:

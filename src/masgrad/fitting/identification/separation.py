@@ -22,7 +22,7 @@ from masgrad.fitting.identification.rank import (
     Separation,
     moved_along,
 )
-from masgrad.fitting.identification.recession import Search, exists, undecided
+from masgrad.fitting.identification.recession import Search, undecided
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -53,8 +53,6 @@ def find_separation(
         sample: pilot rows.
         local: the local model of all rows at some point, such as the last of a Newton path.
     """
-    if not objective.may_be_separated:
-        return exists(local)
     if reader.every_row(sample) is None or reader.monitor.interrupted:
         return undecided(local)
     with reader.interruptible():

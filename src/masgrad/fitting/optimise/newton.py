@@ -132,8 +132,8 @@ class Newton:
                 break
             step = self._step(found)
             path.take(step)
-            doubtful = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
-            if doubtful and path.first_time("separation"):
+            long = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
+            if long and self.objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
             end = replace(self._end(step), separation=known)
             separated = known is not None and known.found

@@ -5,8 +5,8 @@
 3. Correcting reads until the predicted remainder is below the tolerance.
 4. If they end far from an optimum, or where the loss is flat: Newton steps from a safe start.
 
-If all rows are in the sample, they are read to convergence. Rows that can be read only once make a
-single read (`one_pass.py`).
+If all rows are in the sample, Newton steps over them go on to rounding. Rows that can be read only
+once make a single read (`one_pass.py`).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from masgrad.data.arrays import BLOCK
-from masgrad.fitting.identification.checks import OptimumOnBorder
+from masgrad.fitting.identification.checks import OptimumOnBorder, optimum_on_border
 from masgrad.fitting.identification.rank import Separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
@@ -54,30 +54,18 @@ def estimate(
     objective: Objective, reader: Reader, sample: Sample, start: LocalModel, options: Options
 ) -> Estimate:
     """The estimate; `start` is the local model at the sample's optimum."""
-    if sample.complete:
-        return estimate_in_memory(objective, reader, sample, start.point)
-    if options.passes == 1 or not reader.source.rereadable:
+    single = options.passes == 1 or not reader.source.rereadable
+    if single and not sample.complete:
         return single_read(objective, reader, sample, start, options)
     reads = Reads(objective, reader, sample, start, options)
+    if sample.complete:
+        return replace(reads.estimate(), reads=1)  # reading them again costs nothing
     return reads.plain_newton() if options.passes == "newton" else reads.estimate()
-
-
-def estimate_in_memory(
-    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray
-) -> Estimate:
-    """The optimum of a complete sample, to rounding: reading it again costs nothing."""
-
-    def read(of: Objective, at: np.ndarray, parts: Parts) -> LocalModel:
-        reader.restart()
-        return reader.read_sample(of, at, sample, parts)
-
-    done = Newton(objective, reader, sample, read).minimise([phi], TO_ROUNDING)
-    return replace(done, reads=1)
 
 
 @dataclass(frozen=True)
 class Reads:
-    """An estimate over several reads of all rows.
+    """An estimate over several reads of all rows, in memory if the sample is complete.
 
     Args:
         objective: the loss.
@@ -94,10 +82,10 @@ class Reads:
     options: Options
 
     def estimate(self) -> Estimate:
-        """MasGrad and correcting reads; if they lead nowhere, plain Newton steps."""
-        done, last = None, not self.options.open_ended
+        """Stochastic or, in memory, plain steps; if they lead nowhere, others from a safe start."""
+        done, last = None, not (self.options.open_ended or self.sample.complete)
         try:
-            done = self._masgrad_and_newton()
+            done = self._in_memory() if self.sample.complete else self._masgrad_and_newton()
             if last or self._is_sound(done):
                 return done
         except (NotConvex, OptimumOnBorder):
@@ -109,16 +97,22 @@ class Reads:
             if done is None:
                 raise
             return done
-        if done is None:
-            return again
-        lower = min(done, again, key=lambda end: end.local_model.loss)
-        return replace(lower, reads=done.reads + again.reads)
+        ends = [again] if done is None else [done, again]
+        lowest = min(ends, key=lambda end: end.local_model.loss)
+        if self.objective.bounded and not self._is_sound(lowest):
+            raise optimum_on_border(self.objective)
+        return replace(lowest, reads=sum(end.reads for end in ends))
 
     def plain_newton(self) -> Estimate:
         """Newton's method over all rows from a safe start; pilot rows predict nothing."""
-        newton = self._newton(unlike=lambda total: True)
+        newton = self._newton(unlike=lambda total: not self.sample.complete)
         done = self._with_flat(newton.minimise([self._safe], self._rule(0)))
         return replace(done, stages=(("pilot rows", self.start.point), *_stages(done, 0)))
+
+    def _in_memory(self) -> Estimate:
+        """Newton steps from the optimum of a part of the rows."""
+        newton = replace(self._newton(unlike=lambda total: False), safe=None)
+        return self._with_flat(newton.minimise([self.start.point], TO_ROUNDING))
 
     def _masgrad_and_newton(self) -> Estimate:
         """Averaged MasGrad, then correcting reads.
@@ -148,6 +142,8 @@ class Reads:
 
     def _read(self, objective: Objective, phi: np.ndarray, parts: Parts) -> LocalModel:
         self.reader.restart()
+        if self.sample.complete:
+            return self.reader.read_sample(objective, phi, self.sample, parts)
         if self.reader.monitor.interrupted:
             return objective.local_model(phi, self.sample.rows)
         return self.reader.read(objective, phi, parts)
@@ -167,6 +163,8 @@ class Reads:
 
     def _rule(self, before: int) -> StoppingRule:
         """When the reads end, of which some were made before."""
+        if self.sample.complete:
+            return TO_ROUNDING
         options = self.options
         longest = CONVERGED_STEP if options.passes in ("converge", "newton") else np.inf
         return StoppingRule(options.tolerance, longest, max(1, options.most_reads - before))

@@ -55,8 +55,9 @@ unlike the others."""
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
 
-FLAT = 1e-8
-"""Curvature along a direction, as a share of the usual one, below which there is none."""
+FLAT, SUSPECT = 1e-8, 1e-4
+"""Curvature along a direction, as a share of the usual one, below which there is none; and smallest
+eigenvalue of the scaled H below which that is looked into."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def flat_directions(
     left: no estimate, though both vanish.
     """
     p, known = len(local.point), objective.linear and not objective.convex
-    if not known or local.spectrum[1][0] > FLAT:
+    if not known or local.spectrum[1][0] > SUSPECT:
         return np.empty((p, 0))
     size, values, Q = scaled_spectrum(design_moment(objective, reader, sample, local))
     seen = values > FULL_RANK
