@@ -5,8 +5,8 @@
 
 A problem is a pure function of the seed and its number: `--only 1-0042` (or `--only 42`) reruns one
 and prints what was found. `--kind` keeps the problems that have all these tags: block, small,
-single, two-read, sorted, late, rare, few, heavy, noncanonical, weighted, offset, collinear,
-category, large, or the name of a family, a link or a container.
+single, limited, two-read, sorted, late, rare, few, heavy, noncanonical, weighted, offset,
+collinear, category, large, or the name of a family, a link or a container.
 """
 
 import argparse

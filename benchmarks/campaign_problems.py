@@ -50,6 +50,10 @@ LARGE_SHARE = 0.02
 SINGLE_SHARE = 0.26
 """Share of the block-path problems that are read once."""
 
+OTHER_PASSES = (2, 3, "newton")
+OTHER_SHARE = 0.12
+"""Share of the problems with the default reads that have one of the others instead."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -87,10 +91,15 @@ class Problem:
 
     @property
     def group(self) -> str:
-        """Small, or through the block path with a single read or several ("two-read")."""
+        """Small, or through the block path with a single read, a number of them, or enough.
+
+        Enough reads are two, for most rows ("two-read").
+        """
         if self.n < FEWEST_BLOCK_ROWS:
             return "small"
-        return "single" if self.passes == 1 or self.container == "iterator" else "two-read"
+        if self.passes == 1 or self.container == "iterator":
+            return "single"
+        return "limited" if isinstance(self.passes, int) else "two-read"
 
     @cached_property
     def tags(self) -> frozenset[str]:
@@ -154,6 +163,8 @@ def draw(seed: int, index: int) -> Problem:
         columns = (*columns, "late")
     levels, rare = _category(rng, n, large)
     container, passes = _reading(rng, single=not small and rng.random() < SINGLE_SHARE)
+    if passes == "auto" and container != "iterator" and not small:
+        passes = _other_passes(np.random.default_rng([seed, index, 2]))
     offset = _offset(rng, family, link)
     return Problem(
         seed=seed, index=index, family=family, link=link, parameter=_parameter(rng, family),
@@ -208,6 +219,10 @@ def _reading(rng: Rng, single: bool) -> tuple[str, int | str]:
     if not single:
         return container, passes
     return ("iterator", "auto") if rng.random() < 0.3 else (container, 1)
+
+
+def _other_passes(rng: Rng) -> int | str:
+    return OTHER_PASSES[rng.integers(3)] if rng.random() < OTHER_SHARE else "auto"
 
 
 def _offset(rng: Rng, family: str, link: str) -> str:

@@ -45,9 +45,10 @@ def problem_of(number: int) -> Problem:
 
 
 def check(problem: Problem) -> None:
-    """Right, or told that there is no optimum; single reads may be far if they say so."""
+    """Right, or told that there is no optimum; one to three reads may be far if they say so."""
     record = run(problem, limit=120.0)
-    far = problem.group == "single" and record.verdict == WARNED
+    said = (WARNED, PART_WRONG) if "AccuracyWarning" in record.warnings else ()
+    far = problem.group in ("single", "limited") and record.verdict in said
     assert record.verdict in GOOD or far, f"{record.verdict}: {record.detail} ({record.describe})"
 
 

@@ -183,15 +183,18 @@ def warn(
             f"stopped by Ctrl-C in read {done.reads}: the result is about the "
             f"{found.local_model.rows:,} rows that it had seen",
         )
-    elif not found.null.size:
+        return
+    if not found.null.size:
         _warn_order(reader, sample, done, found.drift)
         _warn_shift(objective, done)
-        if _is_far(options, objective, reader, done):
-            say(
-                AccuracyWarning,
-                f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "
-                f"{done.remainder:.2g} standard errors from the optimum of these rows",
-            )
+    rest = "the other rows" if found.null.is_separated else "these rows"
+    something = found.null.size < len(done.local_model.point) and not found.null.is_undecided
+    if something and _is_far(options, objective, reader, done):
+        say(
+            AccuracyWarning,
+            f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "
+            f"{done.remainder:.2g} standard errors from the optimum of {rest}",
+        )
 
 
 def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
