@@ -142,7 +142,7 @@ def _optimum(
     task: Task, objective: Objective, reader: Reader, sample: Sample, rng: np.random.Generator
 ) -> Estimate:
     """The optimum, and whether it exists if the responses may be separated."""
-    options, small = task.options, task.is_single or sample.complete
+    options, small = task.options, task.is_single or sample.complete or sample.has_rare_columns
     most_rows = count_rows(sample.rows) if small else WARM_UP_ROWS
     start = find_start(objective, sample, most_rows, options, rng)
     done = estimate(objective, reader, sample, start.local_model, options)

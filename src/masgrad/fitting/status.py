@@ -188,8 +188,8 @@ def warn(
         _warn_order(reader, sample, done, found.drift)
         _warn_shift(objective, done)
     rest = "the other rows" if found.null.is_separated else "these rows"
-    something = found.null.size < len(done.local_model.point) and not found.null.is_undecided
-    if something and _is_far(options, objective, reader, done):
+    partly = found.null.is_separated and found.null.size < len(done.local_model.point)
+    if (partly or not found.null.size) and _is_far(options, objective, reader, done):
         say(
             AccuracyWarning,
             f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "

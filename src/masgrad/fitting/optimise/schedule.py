@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK
+from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.fitting.identification.checks import OptimumOnBorder, optimum_on_border
 from masgrad.fitting.identification.rank import Separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
@@ -27,7 +27,7 @@ from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.one_pass import single_read
-from masgrad.fitting.optimise.start import flat_directions, intercept_start
+from masgrad.fitting.optimise.start import WARM_UP_ROWS, flat_directions, intercept_start
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
@@ -48,6 +48,9 @@ there is of the order of the square of that over sqrt(N): in each contrast, over
 same share of a standard error for every N and p."""
 
 UNKNOWN_COUNT = 10**9
+
+NO_WORSE = 2.0
+"""Standard errors by which new rows may prefer the start to MasGrad's average."""
 
 
 def estimate(
@@ -207,10 +210,14 @@ def _average(
 
 
 def _is_no_worse(objective: Objective, rows: Rows, phi: np.ndarray, start: np.ndarray) -> bool:
-    """Whether the average is not far worse on the sample than its start (too long a step)."""
+    """Whether the average is as good as its start, the optimum of the first of these rows.
+
+    Rows after those are new to both. Batches that lack a column may move the average far along it.
+    """
     if not np.isfinite(phi).all():
         return False
+    new = pick(lambda a: a[WARM_UP_ROWS:], rows) if count_rows(rows) > 2 * WARM_UP_ROWS else rows
     with np.errstate(all="ignore"):
-        fall = objective.losses(start, rows) - objective.losses(phi, rows)
+        fall = objective.losses(start, new) - objective.losses(phi, new)
         noise = fall.std() / np.sqrt(len(fall))
-        return bool(fall.mean() >= -10 * noise)
+        return bool(fall.mean() >= -NO_WORSE * noise)
