@@ -227,11 +227,12 @@ def merged(parts: list[LocalModel]) -> LocalModel:
     return reduce(LocalModel.merge, parts)
 
 
-def same_errors(a: LocalModel, b: LocalModel, change: float) -> bool:
-    """Whether standard errors differ by little, relative to those of b."""
+def error_change(a: LocalModel, b: LocalModel) -> float:
+    """The largest difference of standard errors, relative to those of b."""
     new, old = (np.diag(model.sandwich()) for model in (a, b))
     positive = old > 0
-    return bool((np.abs(new[positive] / old[positive] - 1) < 2 * change).all())
+    ratios = np.sqrt(np.maximum(new[positive], 0.0) / old[positive])
+    return float(np.abs(ratios - 1).max(initial=0.0))
 
 
 def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,15 +8,16 @@ its end, one read compares several shares of the step. `diverges` recognises ste
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from masgrad.data.arrays import blocks
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import LocalModel, error_change
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.optimise.third_order import Prediction
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
@@ -35,6 +36,10 @@ ROUNDING = 1e-11
 
 SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """Shares of a step that one read compares, if the whole step went too far."""
+
+
+SETTLED_ERRORS = 0.01
+"""Relative change of a standard error over the last step that is expected at most."""
 
 
 # Before a step.
@@ -163,6 +168,36 @@ def best_share(falls: np.ndarray) -> float:
     return float(SHARES[best]) if falls[best] > 0 else 0.0
 
 
+@dataclass(frozen=True)
+class NewtonStep:
+    """A step from where `total` was taken, and what is predicted at its end.
+
+    Args:
+        parts: local models of all rows, the prior's last.
+        total: of all of them; its H is the expected one if `scored`.
+        full_step: to the minimum of `total`.
+        share: of that step which is taken.
+        prediction: at the end.
+        scored: whether the step is one of Fisher scoring.
+    """
+
+    parts: list[LocalModel]
+    total: LocalModel
+    full_step: np.ndarray
+    share: float
+    prediction: Prediction
+    scored: bool = False
+
+    @property
+    def step(self) -> np.ndarray:
+        return self.full_step * self.share
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the step is below the rounding of the point itself (noiseless rows)."""
+        return bool(np.abs(self.step).max() <= 1e-13 * np.abs(self.total.point).max())
+
+
 class Path:
     """The points of one minimisation over reads, and the step that is on trial.
 
@@ -177,7 +212,8 @@ class Path:
         self.next, self.reads, self.done = self.next_start(), 0, set()
         self.points: list[np.ndarray] = []
         self.steps: list[np.ndarray] = []
-        self.step: Any = None  # the last step, a `NewtonStep`
+        self.step: NewtonStep | None = None  # the last step
+        self.earlier: NewtonStep | None = None  # the one before
         self.constants: np.ndarray | None = None
 
     def __iter__(self) -> Iterator[np.ndarray]:
@@ -204,20 +240,35 @@ class Path:
 
     @property
     def trial(self) -> Trial:
+        assert self.step is not None
         return Trial(self.step.total, self.step.step)
 
     def accepts(self, end: LocalModel) -> bool:
         """Whether a point may be kept: the first, or one to which the loss fell."""
         return self.step is None or self.trial.is_accepted(end)
 
-    def take(self, step: Any) -> None:
+    def take(self, step: NewtonStep) -> None:
         """Keep the point that was read, and put the step from there on trial."""
         self.constants = step.parts[0].constants  # without those of a prior
         self.steps.append(step.full_step)
+        self.earlier = self.step
         self.put_on_trial(step)
 
-    def put_on_trial(self, step: Any) -> None:
+    def put_on_trial(self, step: NewtonStep) -> None:
         self.step = step
+
+    @property
+    def errors_settle(self) -> bool:
+        """Whether this step would change standard errors by little, as the one before did.
+
+        Pilot rows do not show it if the rows on which an error hangs are not among them.
+        """
+        if self.step is None or self.earlier is None:
+            return True
+        here, before = self.step.total, self.earlier.total
+        lengths = [here.wald_norm(of.step) for of in (self.step, self.earlier)]
+        share = min(lengths[0] / max(lengths[1], NEGLIGIBLE_STEP), 1.0)
+        return share * error_change(here, before) < SETTLED_ERRORS
 
     def first_time(self, what: str) -> bool:
         """Whether this is asked for the first time."""

@@ -11,13 +11,14 @@ import numpy as np
 
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.identification.separation import find_separation
-from masgrad.fitting.objective.local_model import LocalModel, NotConvex, merged, same_errors
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change, merged
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.line_search import (
     NEGLIGIBLE_STEP,
     SHARES,
+    NewtonStep,
     Path,
     best_share,
     damping,
@@ -25,8 +26,8 @@ from masgrad.fitting.optimise.line_search import (
 )
 from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
-    Prediction,
     distance,
+    next_newton_step,
     predict_remainder,
     update_moments,
 )
@@ -47,6 +48,9 @@ ERROR_CHANGE = 0.005
 LARGEST_BOUND = 10.0
 """Bound on the remainder, in tolerances, with which reads end."""
 
+NEXT_STEP = 2.0
+"""What may be left after a step, in units of the one that would follow it."""
+
 LARGEST_UNJUDGED = 0.1
 """Bound on the remainder, in standard errors, of a last step that is not judged by the loss."""
 
@@ -55,36 +59,6 @@ TOWARDS_FIRST = np.array([0.0, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0])
 
 Read = Callable[[Objective, np.ndarray, Parts], LocalModel]
 """The local model of all rows, of an objective at a point."""
-
-
-@dataclass(frozen=True)
-class NewtonStep:
-    """A step from where `total` was taken, and what is predicted at its end.
-
-    Args:
-        parts: local models of all rows, the prior's last.
-        total: of all of them; its H is the expected one if `scored`.
-        full_step: to the minimum of `total`.
-        share: of that step which is taken.
-        prediction: at the end.
-        scored: whether the step is one of Fisher scoring.
-    """
-
-    parts: list[LocalModel]
-    total: LocalModel
-    full_step: np.ndarray
-    share: float
-    prediction: Prediction
-    scored: bool = False
-
-    @property
-    def step(self) -> np.ndarray:
-        return self.full_step * self.share
-
-    @property
-    def vanishes(self) -> bool:
-        """Whether the step is below the rounding of the point itself (noiseless rows)."""
-        return bool(np.abs(self.step).max() <= 1e-13 * np.abs(self.total.point).max())
 
 
 @dataclass(frozen=True)
@@ -135,13 +109,13 @@ class Newton:
             long = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
             if long and self.objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
-            end = replace(self._end(step), separation=known)
+            end = replace(self._end(step, path.earlier), separation=known)
             separated = known is not None and known.found
             if separated or step.vanishes:
                 return path.ended(end)
             if path.is_over:
                 return path.ended(replace(self._judged(step, end, path), separation=known))
-            if self._met(rule, step, end):
+            if self._met(rule, step, end) and path.errors_settle:
                 if self._is_inside(end, path):
                     return path.ended(end)
                 share = self._share(step, path)
@@ -151,6 +125,7 @@ class Newton:
             path.go_to(path.trial.end)
         if self.objective.bounded and not path.is_over:
             raise optimum_on_border(self.objective)
+        assert path.step is not None
         return path.ended(replace(self._stay(path.step), separation=known))
 
     # The points that are read.
@@ -274,8 +249,8 @@ class Newton:
         prediction = predict_remainder(self.objective, parts, total, there, self.sample, unlike)
         return NewtonStep(parts, total, full, share, prediction, scored)
 
-    def _end(self, step: NewtonStep) -> Estimate:
-        """The estimate, should this step be the last."""
+    def _end(self, step: NewtonStep, before: NewtonStep | None) -> Estimate:
+        """The estimate, should this step, after the one before, be the last."""
         objective, total, prediction = self.objective, step.total, step.prediction
         there, size = total.point + step.step + prediction.extra_step, total.wald_norm(step.step)
         moved = size > NEGLIGIBLE_STEP or objective.prior is not None  # its M is of another point
@@ -286,6 +261,9 @@ class Newton:
         local = prediction.at_end(local)
         damped = distance(objective, total, step.full_step)
         remainder = prediction.bound if step.share == 1 else damped
+        if before is not None and before.share == 1 and not before.scored:
+            next_one = next_newton_step(objective, total, step.step, before.step)
+            remainder = max(remainder, NEXT_STEP * next_one)
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder
         prior = None if prediction.trusted else objective.prior  # else its M and H were moved
         shift = 0.0
@@ -305,6 +283,5 @@ class Newton:
         near = step.share == 1 and not step.scored and shift < MAX_RESIDUAL_SHIFT
         predicted = step.prediction.remainder <= rule.remainder
         predicted = predicted and end.remainder <= LARGEST_BOUND * rule.remainder
-        return (
-            near and predicted and small and same_errors(end.local_model, step.total, ERROR_CHANGE)
-        )
+        met = near and predicted and small
+        return met and error_change(end.local_model, step.total) < ERROR_CHANGE

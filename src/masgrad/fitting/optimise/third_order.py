@@ -195,6 +195,17 @@ def error_bound(
     return float(max(over_contrasts, each) * np.sqrt(max(heavy, 1.0)))
 
 
+def next_newton_step(
+    objective: Objective, total: LocalModel, step: np.ndarray, before: np.ndarray
+) -> float:
+    """Length of the step after this one, if both are whole Newton steps: each has the square.
+
+    It counts rows on which a curvature hangs, though none of them may be among the pilot rows.
+    """
+    new, old = (distance(objective, total, of) for of in (step, before))
+    return new * min(new / old, 1.0) ** 2 if old > 0 else 0.0
+
+
 def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float:
     """Length of a step in standard errors: of the worst coefficient, or over contrasts."""
     errors = _standard_errors(objective, total)
