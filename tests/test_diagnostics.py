@@ -1,6 +1,7 @@
 """What a fit says may be wrong with it: each sentence where it is due, and only there."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import masgrad as mg
@@ -183,3 +184,33 @@ def test_an_order_that_was_not_examined_is_not_called_sound():
     frame, rng = two_columns(500)
     frame["y"] = np.sort(rng.normal(size=500))
     assert "?     order of rows: not examined" in str(mg.glm("y ~ a", frame).diagnostics)
+
+
+def level_with_one_row(rows):
+    """Two common levels and one whose only row is 7."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=rows), "g": rng.choice(["a", "b"], rows)})
+    frame["y"], frame["n"] = rng.normal(size=rows), rng.poisson(np.exp(frame.x / 2))
+    frame.loc[7, ["g", "n"]] = "alone", 4
+    return frame
+
+
+@pytest.mark.parametrize("rows", [500, 50_000])
+@pytest.mark.parametrize(
+    ("formula", "family"), [("y ~ x + g", "gaussian"), ("n ~ x + g", "poisson")]
+)
+def test_robust_errors_without_residuals_are_said(rows, formula, family):
+    frame = level_with_one_row(rows)
+    for cov_type in ("robust", "HC1"):
+        r = mg.glm(formula, frame, family=family, cov_type=cov_type)
+        said = " ".join(r.summary().split())
+        assert "standard errors are too small for g[T.alone]: only rows that are fitted" in said
+        assert troubles(r) == []  # a bias of 1e87 standard errors, of which there are none
+    assert not any(
+        "too small" in note
+        for r in (
+            mg.glm(formula, frame, family=family, cov_type="nonrobust"),
+            mg.glm(formula, frame.drop(index=7), family=family),
+        )
+        for note in r.notes
+    )

@@ -126,7 +126,7 @@ def _diagnostics(
 ) -> Diagnostics:
     said = diagnose(objective, reader, found, settled=done.remainder <= LARGEST_REMAINDER)
     if not found.null.size and not done.one_step and done.remainder <= LARGEST_REMAINDER:
-        said += bias_diagnostic(objective, found.local_model, sample)
+        said += bias_diagnostic(objective, found, sample)
     said.append(step_diagnostic(done, task.options))
     said += [] if found.spread is None else chain_diagnostics(found.spread.iterates)
     return Diagnostics(said)

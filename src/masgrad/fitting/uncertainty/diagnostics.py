@@ -26,7 +26,7 @@ from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import burn_in, effective_size, split_rhat
-from masgrad.fitting.uncertainty.covariance import Uncertainty
+from masgrad.fitting.uncertainty.covariance import Uncertainty, noise_spectrum
 from masgrad.models.family import Family
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
@@ -165,9 +165,13 @@ def _identification(
     return found
 
 
-def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> list[Diagnostic]:
-    """The bias of order p/N, unless the objective is penalised or it is not known."""
-    if objective.ridge.matrix is not None:
+def bias_diagnostic(objective: Objective, found: Uncertainty, sample: Sample) -> list[Diagnostic]:
+    """The bias of order p/N, unless the objective is penalised or it is not known.
+
+    Directions that only rows without residuals see are left out: their standard errors are 0.
+    """
+    local = found.local_model
+    if objective.ridge.matrix is not None or found.perfect:
         return []
     try:
         shift = bias(objective, local, sample.rows)
@@ -175,8 +179,9 @@ def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> 
         return []
     if shift is None:
         return []
-    size, share = local.wald_norm(shift), len(shift) / local.count
-    ok = size <= LARGEST_BIAS
+    noise, W = (part[..., found.exact.shape[1] :] for part in noise_spectrum(local))
+    size = float(np.sqrt((np.square(W.T @ (local.hessian @ shift)) / noise).sum()))
+    share, ok = len(shift) / local.count, size <= LARGEST_BIAS
     said = f"p/N = {share:.2g} biases estimates by {size:.2g} standard errors at worst"
     if not ok:
         said += "; intervals are off by that: use more rows, fewer columns, or a penalty"
