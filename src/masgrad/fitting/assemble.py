@@ -27,6 +27,7 @@ from masgrad.fitting.uncertainty.diagnostics import (
     Diagnostics,
     bias_diagnostic,
     chain_diagnostics,
+    condition_number,
     diagnose,
     step_diagnostic,
 )
@@ -110,7 +111,7 @@ def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncer
         reader.monitor.rows_per_second,
         float(done.correction),
         float(done.remainder),
-        objective.coordinates.condition(found.local_model.spectrum, found.local_model.condition),
+        condition_number(objective, found),
         found.drift,
         _path(done),
     )

@@ -99,7 +99,7 @@ def _sandwich(
     null = null_space(objective, reader, sample, local, done.separation)
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
-    noise = objective.gradient_noise(local, sample.design_effect)
+    noise = _gradient_noise(objective, local, sample.design_effect)
     leveraged, notes, undefined = local, (), None
     if cov_type == "HC3":
         cov_type, notes = "HC0", ("HC3 was stopped: HC0 instead.",)
@@ -137,8 +137,26 @@ def fitted_exactly(objective: Objective, local: LocalModel) -> np.ndarray:
     if not objective.linear:
         return np.zeros((len(local.point), 0))
     noise, W = noise_spectrum(local)
-    unit = local.squares / local.count if objective.dispersed else 1.0
-    return W[:, noise <= FITTED_EXACTLY * unit]
+    return W[:, noise <= FITTED_EXACTLY * _dispersion(objective, local)]
+
+
+def _dispersion(objective: Objective, local: LocalModel) -> float:
+    """M over H, about: the unit of squared residuals."""
+    return local.squares / local.count if objective.dispersed else 1.0
+
+
+def _gradient_noise(objective: Objective, local: LocalModel, design_effect: float) -> np.ndarray:
+    """Variance of the gradients as they were seen; 0 in columns that exactly fitted rows carry.
+
+    Gradients in these columns are rounding errors, and no segment stands out by them.
+    """
+    noise = objective.gradient_noise(local, design_effect)
+    if objective.linear:
+        curvature = objective.gradient_noise(replace(local, meat=local.hessian), design_effect)
+        unit = FITTED_EXACTLY * _dispersion(objective, local)
+        silent = np.diag(noise) <= unit * np.diag(curvature)
+        noise = np.where(silent | silent[:, None], 0.0, noise)
+    return noise
 
 
 def noise_spectrum(local: LocalModel) -> tuple[np.ndarray, np.ndarray]:
