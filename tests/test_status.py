@@ -190,8 +190,8 @@ def test_ctrl_c_in_a_last_read_keeps_the_estimate(last, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    name = "add_offset" if last == "HC3" else "deviance_pass"
-    monkeypatch.setattr(f"masgrad.fitting.uncertainty.covariance.{name}", stop)
+    name = "leverage.add_offset" if last == "HC3" else "covariance.deviance_pass"
+    monkeypatch.setattr(f"masgrad.fitting.uncertainty.{name}", stop)
     options = {"cov_type": "HC3", "passes": 3} if last == "HC3" else {"passes": "auto"}
     with pytest.warns(InterruptedWarning):
         r = mg.fit(mg.Gamma("log"), (X, y), **options)

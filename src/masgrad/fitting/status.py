@@ -11,6 +11,7 @@ import enum
 
 import numpy as np
 
+from masgrad.data.formula.terms import Number
 from masgrad.errors import (
     AccuracyWarning,
     IdentificationWarning,
@@ -27,6 +28,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
+from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty
 
 LARGEST_REMAINDER = 0.1
@@ -166,7 +168,7 @@ def _is_unrepresentative(reader: Reader, done: Estimate, found: Uncertainty) -> 
 
 
 def warn(
-    options: Options,
+    task: Task,
     objective: Objective,
     reader: Reader,
     sample: Sample,
@@ -174,7 +176,7 @@ def warn(
     found: Uncertainty,
 ) -> None:
     """Give the warnings of a fit: messages of statuses, with details."""
-    _warn_not_identified(found.null, reader.source.names)
+    _warn_not_identified(found.null, reader.source.names, base_level_advice(task, found.null))
     if found.perfect:
         say(PerfectFitWarning, Status.PERFECT_FIT.message)
     if reader.monitor.interrupted:
@@ -186,7 +188,7 @@ def warn(
     elif not found.null.size:
         _warn_order(reader, sample, done, found.drift)
         _warn_shift(objective, done)
-        if _is_far(options, objective, reader, done):
+        if _is_far(task.options, objective, reader, done):
             say(
                 AccuracyWarning,
                 f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "
@@ -194,13 +196,38 @@ def warn(
             )
 
 
-def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
+def base_level_advice(task: Task, null: NullSpace) -> str:
+    """What to do if only the base level of a category is separated; "" if that is not so.
+
+    All other levels are measured from it, and are infinite with it.
+    """
+    names, signs = task.source.names, null.separation and null.separation.signs
+    if task.terms is None or signs is None or "Intercept" not in names:
+        return ""
+    separated = {names[j] for j in np.flatnonzero(null.separated)}
+    sign = dict(zip(names, signs, strict=True))
+    for category in task.terms.factors.values():
+        if isinstance(category, Number) or ((category.name, True),) not in task.terms.products:
+            continue
+        labels, away = category.labels(True), -sign["Intercept"]
+        if separated == {"Intercept", *labels} and all(sign[name] == away for name in labels):
+            base, other = (category.levels[k] for k in (category.base, category.kept(True)[0]))
+            return (
+                f"only {category.column} = {base!r} is separated, the level from which the others "
+                f"are measured: with C({category.column}, Treatment({other!r})) the others are "
+                "finite"
+            )
+    return ""
+
+
+def _warn_not_identified(null: NullSpace, names: tuple[str, ...], advice: str) -> None:
     """Warn of the directions without an estimate."""
     columns = ", ".join(label(names, j) for j in np.flatnonzero(null.separated))
     if null.is_separated:
         say(
             SeparationWarning,
-            f"the responses are separated along {columns}: {Status.SEPARATED.message}",
+            f"the responses are separated along {columns}: {Status.SEPARATED.message}"
+            + (f"; {advice}" if advice else ""),
         )
     if null.is_undecided:
         along = f"; no information is left along {columns}" if columns else ""
