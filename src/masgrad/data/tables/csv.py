@@ -82,7 +82,7 @@ class Csv(Medium):
             try:
                 return super().find(names, weight)
             except InputTypeError:
-                if self.with_text not in names:
+                if self.with_text is None or self.with_text not in names:
                     raise
                 self.types[self.with_text] = pa.string()
 

@@ -86,6 +86,25 @@ def _first_wrong(model: Model, source: Source, rows: Rows, begin: int) -> InputE
     return None
 
 
+def no_positive_response(name: str | None, family: Family) -> InputError:
+    """The error for responses that no mean can approach, since all means are positive."""
+    response = "response" if name is None else f"value of the response {name!r}"
+    return InputError(
+        f"no {response} is above 0, and every mean of the {family.shown} family with the "
+        f"{family.link} link is: the fit improves for ever as means fall to 0, and has no optimum; "
+        "use link='identity', or change the sign of the response"
+    )
+
+
+def without_minimum(model: Model, error: InputError, advice: str) -> InputError:
+    """The error for a fit that ended where H has a negative eigenvalue."""
+    if not isinstance(model, GLM) or not np.isfinite(model.family.domain).any():
+        return InputError(f"{error}: {advice}")
+    return InputError(
+        f"{error}, and no minimum was found inside the domain of the link: {_domain(model.family)}"
+    )
+
+
 def optimum_on_border(objective: Objective) -> InputError:
     """The error for an optimum that would lie on the border of the link's domain."""
     assert objective.family is not None
@@ -93,10 +112,14 @@ def optimum_on_border(objective: Objective) -> InputError:
 
 
 def _on_border(family: Family) -> InputError:
-    return InputError(
-        f"some row has no mean on the way to the optimum: the {family.link} link of the "
-        f"{family.shown} family needs {domain_in_words(family)}, and the optimum may lie on that "
-        "border (a cell without events?); use another link, or join categories"
+    return InputError(f"some row has no mean on the way to the optimum: {_domain(family)}")
+
+
+def _domain(family: Family) -> str:
+    return (
+        f"the {family.link} link of the {family.shown} family needs {domain_in_words(family)}, and "
+        "the optimum may lie on that border (a cell without events?); use another link, or join "
+        "categories"
     )
 
 
