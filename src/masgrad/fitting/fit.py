@@ -110,7 +110,7 @@ def reading(
         try:
             yield reader, sample, rng
         except BadBlock as bad:
-            raise explain(task.model, task.source, sample, bad.rows, monitor.rows) from None
+            raise explain(task.model, task.source, sample, bad.rows) from None
         except NotConvex as error:
             raise without_minimum(task.model, error, not_convex) from None
 

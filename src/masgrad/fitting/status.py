@@ -30,6 +30,7 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty
+from masgrad.fitting.uncertainty.diagnostics import where_empty
 
 LARGEST_REMAINDER = 0.1
 """Bound on the remainder, in standard errors, of a single read or an update without a warning."""
@@ -176,7 +177,7 @@ def warn(
     found: Uncertainty,
 ) -> None:
     """Give the warnings of a fit: messages of statuses, with details."""
-    _warn_not_identified(found.null, reader.source.names, base_level_advice(task, found.null))
+    _warn_not_identified(task, found.null, where_empty(reader, found))
     if found.perfect:
         say(PerfectFitWarning, Status.PERFECT_FIT.message)
     if reader.monitor.interrupted:
@@ -220,8 +221,9 @@ def base_level_advice(task: Task, null: NullSpace) -> str:
     return ""
 
 
-def _warn_not_identified(null: NullSpace, names: tuple[str, ...], advice: str) -> None:
-    """Warn of the directions without an estimate."""
+def _warn_not_identified(task: Task, null: NullSpace, where: str) -> None:
+    """Warn of the directions without an estimate; `where` says where empty columns are 0."""
+    names, advice = task.source.names, base_level_advice(task, null)
     columns = ", ".join(label(names, j) for j in np.flatnonzero(null.separated))
     if null.is_separated:
         say(
@@ -244,7 +246,7 @@ def _warn_not_identified(null: NullSpace, names: tuple[str, ...], advice: str) -
         columns = ", ".join(label(names, j) for j in null.empty)
         say(
             IdentificationWarning,
-            f"column {columns} is 0 in every row: its coefficient is not estimable (NaN); drop it",
+            f"column {columns} is {where}: its coefficient is not estimable (NaN); drop it",
         )
 
 

@@ -18,7 +18,7 @@ from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
-from masgrad.fitting.sources import Sample
+from masgrad.fitting.sources import Numbered, Sample
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -34,7 +34,7 @@ ALLOWED_DISAGREEMENT = 0.05
 """Share of a standard error by which H and differences may disagree, besides sampling error."""
 
 
-def explain(model: Model, source: Source, sample: Sample, bad: Rows, read: int) -> InputError:
+def explain(model: Model, source: Source, sample: Sample, bad: Rows) -> InputError:
     """The error for a block that failed: which value, which column, which row.
 
     Args:
@@ -42,12 +42,13 @@ def explain(model: Model, source: Source, sample: Sample, bad: Rows, read: int) 
         source: the rows, which are read again from the start if they can be.
         sample: the pilot rows.
         bad: the block that failed.
-        read: rows read before it, besides the pilot rows, of a source that is read once.
     """
     if not source.rereadable:
-        begin = read + count_rows(sample.rows)
         found = _first_wrong(model, source, sample.rows, 0)
-        return found or _first_wrong(model, source, bad, begin) or _overflow(model, source, bad)
+        if found is None and _first_wrong(model, source, bad, 0) is not None:
+            assert isinstance(sample.remaining, Numbered)
+            found = _first_wrong(model, source, bad, sample.remaining.begin_of(bad))
+        return found or _overflow(model, source, bad)
     row = 0
     for block in source.blocks():
         found = _first_wrong(model, source, block, row)

@@ -92,8 +92,15 @@ def diagnose(
         _order(found.drift, seen),
         _blocks(surprise, place, seen and place != ""),
         _condition(condition_number(objective, found), names),
-        *_identification(objective, found.null, names, settled),
+        *_identification(objective, found.null, names, settled, where_empty(reader, found)),
     ]
+
+
+def where_empty(reader: Reader, found: Uncertainty) -> str:
+    """Where the empty columns are 0: of rows that came once, only the pilot rows can tell."""
+    if reader.source.rereadable or found.local_model.rows <= reader.monitor.pilot_rows:
+        return "0 in every row"
+    return "0 in the first rows, and no other row has information on it"
 
 
 def condition_number(objective: Objective, found: Uncertainty) -> float:
@@ -161,7 +168,7 @@ def _on_powers(names: tuple[str, ...]) -> str:
 
 
 def _identification(
-    objective: Objective, null: NullSpace, names: tuple[str, ...], settled: bool
+    objective: Objective, null: NullSpace, names: tuple[str, ...], settled: bool, where: str
 ) -> list[Diagnostic]:
     """Directions without an estimate: because of X, and because of y. The status has the advice."""
     empty = null.is_empty
@@ -186,7 +193,7 @@ def _identification(
     found = [Diagnostic("separation", ok, said)]
     if empty.any():
         columns = "1 column is" if empty.sum() == 1 else f"{empty.sum()} columns are"
-        said = f"{columns} 0 in every row, without an estimate (nan): {listed(empty, names)}."
+        said = f"{columns} {where}, without an estimate (nan): {listed(empty, names)}."
         found.append(Diagnostic("empty columns", False, said))
     return found
 
