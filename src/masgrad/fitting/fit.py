@@ -275,9 +275,10 @@ def _check_count(objective: Objective, source: Source, sample: Sample) -> None:
     known = count_rows(sample.rows) if sample.complete else source.count
     earlier = 0 if objective.prior is None else objective.prior.rows
     if known is not None and known + earlier <= p and objective.ridge.matrix is None:
+        total = f"{known + earlier} row{'s' * (known + earlier != 1)}"
         raise IdentificationError(
-            f"{known + earlier} rows cannot estimate {p} parameters with intervals; more rows than "
-            "parameters are needed"
+            f"{total} cannot estimate {p} parameters with intervals; more rows than parameters are "
+            "needed"
         )
 
 

@@ -8,6 +8,7 @@ statuses apply, the first in the order of the enumeration is the result's.
 """
 
 import enum
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from masgrad.errors import (
     SeparationWarning,
     say,
 )
-from masgrad.fitting.identification.rank import NullSpace, label
+from masgrad.fitting.identification.rank import SMALL_NULL_LOADING, NullSpace, label
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -198,27 +199,41 @@ def warn(
 
 
 def base_level_advice(task: Task, null: NullSpace) -> str:
-    """What to do if only the base level of a category is separated; "" if that is not so.
+    """What to do if every row of a category's base level is separated; "" if none is so.
 
-    All other levels are measured from it, and are infinite with it.
+    All other levels are measured from the base level, and are infinite with it.
     """
-    names, signs = task.source.names, null.separation and null.separation.signs
-    if task.terms is None or signs is None or "Intercept" not in names:
+    names, terms = task.source.names, task.terms
+    if terms is None or not null.is_separated or "Intercept" not in names:
         return ""
-    separated = {names[j] for j in np.flatnonzero(null.separated)}
-    sign = dict(zip(names, signs, strict=True))
-    for category in task.terms.factors.values():
-        if isinstance(category, Number) or ((category.name, True),) not in task.terms.products:
+    said = []
+    for category in terms.factors.values():
+        if isinstance(category, Number) or ((category.name, True),) not in terms.products:
             continue
-        labels, away = category.labels(True), -sign["Intercept"]
-        if separated == {"Intercept", *labels} and all(sign[name] == away for name in labels):
-            base, other = (category.levels[k] for k in (category.base, category.kept(True)[0]))
-            return (
-                f"only {category.column} = {base!r} is separated, the level from which the others "
-                f"are measured: with C({category.column}, Treatment({other!r})) the others are "
-                "finite"
+        labels = category.labels(True)
+        free = [
+            k
+            for k, a in zip(category.kept(True), labels, strict=True)
+            if not _is_null(null, names, [a])
+        ]
+        if free and _is_null(null, names, ["Intercept"], labels):
+            base, other = category.levels[category.base], category.levels[free[0]]
+            said.append(
+                f"every row of {category.column} = {base!r} is separated, the level from which the "
+                f"others are measured: with C({category.column}, Treatment({other!r})) fewer "
+                "coefficients are infinite"
             )
-    return ""
+    return "; ".join(said)
+
+
+def _is_null(
+    null: NullSpace, names: tuple[str, ...], down: list[str], up: Sequence[str] = ()
+) -> bool:
+    """Whether only separated rows see the direction -1 in some coefficients and 1 in others."""
+    wanted = np.isin(names, up).astype(float) - np.isin(names, down)
+    basis = null.coordinates.matrix @ null.recession
+    nearest = basis @ np.linalg.lstsq(basis, wanted)[0]
+    return bool(np.linalg.norm(nearest - wanted) <= SMALL_NULL_LOADING)
 
 
 def _warn_not_identified(task: Task, null: NullSpace, where: str) -> None:
