@@ -1,6 +1,7 @@
 """What a fit says may be wrong with it: each sentence where it is due, and only there."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import masgrad as mg
@@ -183,3 +184,82 @@ def test_an_order_that_was_not_examined_is_not_called_sound():
     frame, rng = two_columns(500)
     frame["y"] = np.sort(rng.normal(size=500))
     assert "?     order of rows: not examined" in str(mg.glm("y ~ a", frame).diagnostics)
+
+
+def level_with_one_row(rows):
+    """Two common levels and one whose only row is 7."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=rows), "g": rng.choice(["a", "b"], rows)})
+    frame["y"], frame["n"] = rng.normal(size=rows), rng.poisson(np.exp(frame.x / 2))
+    frame.loc[7, ["g", "n"]] = "alone", 4
+    return frame
+
+
+@pytest.mark.parametrize("rows", [500, 50_000])
+@pytest.mark.parametrize(
+    ("formula", "family"), [("y ~ x + g", "gaussian"), ("n ~ x + g", "poisson")]
+)
+def test_robust_errors_without_residuals_are_said(rows, formula, family):
+    frame = level_with_one_row(rows)
+    for cov_type in ("robust", "HC1"):
+        r = mg.glm(formula, frame, family=family, cov_type=cov_type)
+        said = " ".join(r.summary().split())
+        assert "standard errors are too small for g[T.alone]: only rows that are fitted" in said
+        assert troubles(r) == []  # a bias of 1e87 standard errors, of which there are none
+    assert not any(
+        "too small" in note
+        for r in (
+            mg.glm(formula, frame, family=family, cov_type="nonrobust"),
+            mg.glm(formula, frame.drop(index=7), family=family),
+        )
+        for note in r.notes
+    )
+
+
+def outlying(result):
+    return {d.name: d for d in result.diagnostics}["outlying blocks"]
+
+
+def test_a_few_rows_of_a_rare_level_are_no_outlying_block(rng):
+    """100 blocks of 4,096 rows, of which five hold a row of the level."""
+    N = 409_600
+    frame = pd.DataFrame({"x": rng.normal(size=N), "g": rng.choice(["a", "b"], N)})
+    frame.loc[[40_000, 90_000, 170_000, 250_000, 390_000], "g"] = "rare"
+    frame["y"] = rng.normal(size=N)
+    assert outlying(mg.glm("y ~ x + g", frame)).ok
+
+
+def test_an_outlying_block_is_found_beside_rare_levels(rng):
+    """Also beside a level with a single row, whose gradients are rounding errors."""
+    N = 102_400
+    frame = pd.DataFrame({"x": rng.normal(size=N), "g": rng.choice(["a", "b"], N)})
+    frame.loc[[500, 90_000], "g"] = "rare"
+    frame.loc[60_000, "g"] = "alone"
+    frame["y"] = rng.normal(size=N) + frame.index.isin(range(40_960, 42_960))
+    assert outlying(mg.glm("y ~ x + g", frame)).ok is False
+
+
+def test_powers_of_a_year_are_to_be_centred(rng):
+    """The advice is a formula that is accepted, and fits the same curve."""
+    frame = pd.DataFrame({"year": rng.integers(1950, 2020, 3000).astype(float)})
+    frame["y"] = rng.normal(size=3000)
+    raw = mg.glm("y ~ year + I(year**2) + I(year**3)", frame)
+    said = {d.name: d.sentence for d in raw.diagnostics}["condition"]
+    assert "center(year) + I(center(year)**2) fits the same curve" in said
+    centred = mg.glm("y ~ center(year) + I(center(year)**2) + I(center(year)**3)", frame)
+    assert troubles(centred) == [] and raw.fit_info.condition > 1e8 > centred.fit_info.condition
+    np.testing.assert_allclose(raw.predict(frame), centred.predict(frame), atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.SeparationWarning")
+@pytest.mark.parametrize("rows", [3000, 40_000])
+def test_the_condition_number_is_that_of_the_given_columns(rows, rng):
+    """It was that of orthonormal coordinates if a level was separated."""
+    frame = pd.DataFrame({"year": rng.integers(1950, 2020, rows).astype(float)})
+    frame["g"], powers = rng.choice(["a", "b", "c"], rows), "year + I(year**2) + I(year**3)"
+    frame["y"] = np.where(frame.g == "c", 0, rng.random(rows) < 0.4).astype(float)
+    separated = mg.glm(f"y ~ {powers} + g", frame, family="binomial")
+    others = mg.glm(f"y ~ {powers} + g", frame[frame.g != "c"], family="binomial")
+    assert separated.status is mg.Status.SEPARATED
+    assert separated.fit_info.condition == pytest.approx(others.fit_info.condition, rel=0.05)
+    assert f"{separated.fit_info.condition:.3g}" in separated.summary()

@@ -87,3 +87,22 @@ def test_likelihoods_with_a_dispersion_are_those_at_the_estimate(name):
     r, best = (mg.glm("z ~ a", frame, name, "log", passes=p) for p in ("auto", "converge"))
     assert r.log_likelihood == pytest.approx(best.log_likelihood, abs=0.05)
     assert r.deviance == pytest.approx(best.deviance, abs=0.05)
+
+
+@pytest.mark.parametrize("link", ["log", "inverse"])
+@pytest.mark.parametrize("rows", [500, 40_000])
+def test_responses_that_positive_means_cannot_approach_are_refused(link, rows, rng, tmp_path):
+    """Means would fall to 0 for ever."""
+    frame = pd.DataFrame({"x": rng.uniform(size=rows), "loss": -1 - rng.random(rows)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    words = f"no value of the response 'loss' is above 0.* gaussian family with the {link} link"
+    for data in (frame, tmp_path / "rows.parquet"):
+        with pytest.raises(InputError, match=words):
+            mg.glm("loss ~ x", data, link=link)
+
+
+def test_a_border_met_where_the_loss_is_not_convex_is_named(rng):
+    g = rng.choice(["a", "b", "c"], 60_000)
+    frame = pd.DataFrame({"g": g, "y": np.where(g == "c", 0, rng.poisson(1.0, 60_000))})
+    with pytest.raises(InputError, match="identity link of the negative_binomial family needs x'"):
+        mg.glm("y ~ g", frame, family="negative_binomial", link="identity", passes=1)

@@ -382,3 +382,29 @@ def test_columns_off_centre_need_no_constant_where_few_rows_make_them_collinear(
         r = mg.fit(mg.Linear(), (X, y), penalty=mg.L1(0.1))
     theirs = Lasso(0.1, fit_intercept=False, tol=1e-14, max_iter=100_000).fit(X, y).coef_
     np.testing.assert_allclose(r.penalized_params, theirs, atol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [1000, 40_000])
+@pytest.mark.parametrize("model", [mg.Linear(), mg.Logistic()])
+@pytest.mark.parametrize("penalty", [mg.L1(0.02), mg.L1("bic"), mg.L2(0.1)])
+def test_a_row_of_weight_2_is_that_row_twice(rows, model, penalty, rng):
+    """Also where not all rows are kept, to the grid of lams that the pilot rows lead to."""
+    X = np.column_stack([np.ones(rows), rng.normal(size=(rows, 4))])
+    y = (X @ [0.2, 1, -0.5, 0, 0] + rng.logistic(size=rows) > 0).astype(float)
+    twice = mg.fit(model, (np.repeat(X, 2, axis=0), np.repeat(y, 2)), penalty=penalty)
+    weighted = mg.fit(model, (X, y), weights=np.full(rows, 2.0), penalty=penalty)
+    error = np.asarray(twice.bse)
+    np.testing.assert_allclose(weighted.bse, error, rtol=1e-3)
+    np.testing.assert_allclose(weighted.params / error, twice.params / error, atol=2e-3)
+    shrunken = weighted.penalized_params / error, twice.penalized_params / error
+    np.testing.assert_allclose(*shrunken, atol=2e-3 if penalty.lam != "bic" else 0.2)
+
+
+@pytest.mark.parametrize("model", [mg.Linear(), mg.Logistic()])
+def test_equal_weights_leave_cross_validation_as_it_is(model, rng):
+    X = np.column_stack([np.ones(40_000), rng.normal(size=(40_000, 4))])
+    y = (X @ [0.2, 1, -0.5, 0, 0] + rng.logistic(size=40_000) > 0).astype(float)
+    plain = mg.fit(model, (X, y), penalty=mg.L1("cv"))
+    weighted = mg.fit(model, (X, y), weights=np.full(40_000, 2.0), penalty=mg.L1("cv"))
+    assert weighted.path.lam == pytest.approx(plain.path.lam, rel=1e-9)
+    np.testing.assert_allclose(weighted.penalized_params, plain.penalized_params, atol=1e-9)

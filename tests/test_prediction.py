@@ -321,7 +321,7 @@ def test_a_row_without_a_category_an_offset_or_an_exposure_has_no_prediction(rng
     table.loc[3, "g"], table.loc[14, "o"], table.loc[25, "t"] = None, np.nan, np.nan
     whole[[3, 14, 25]] = np.nan
     for name, data in in_every_container(table, tmp_path).items():
-        with pytest.warns(MissingWarning, match=r"3 of 60 rows .* row 3.*C\(g\).* is nan"):
+        with pytest.warns(MissingWarning, match="3 of 60 rows .* row 3.* column 'g' has no value"):
             np.testing.assert_allclose(r.predict(data), whole, rtol=1e-12, err_msg=name)
     with pytest.warns(MissingWarning, match="row 4: its offset or exposure has no finite value"):
         assert np.isnan(r.predict(table[10:20], interval=0.9)).all(axis=1).sum() == 1
@@ -363,3 +363,12 @@ def test_decimals_and_long_doubles_are_numbers(rng):
         np.testing.assert_allclose(got.params, plain.params, rtol=1e-12)
     weighted = mg.glm("y ~ x", pd.DataFrame({"x": x, "y": y, "w": np.ones(50, np.longdouble)}))
     np.testing.assert_allclose(weighted.params, plain.params, rtol=1e-12)
+
+
+def test_a_missing_category_is_named_by_its_column(rng):
+    frame = pd.DataFrame({"area": rng.choice(list("ABCD"), 400), "x": rng.normal(size=400)})
+    frame["y"] = rng.normal(size=400)
+    new = pd.DataFrame({"area": ["A", None], "x": [1.0, 2.0]})
+    for formula, said in (("y ~ area", "'area'"), ("y ~ area:x", "'area' or 'x'")):
+        with pytest.warns(MissingWarning, match=f"row 1: its column {said} has no value;"):
+            mg.glm(formula, frame).predict(new)

@@ -1,11 +1,12 @@
 """However rows are read: tables as arrays, weighted rows, real data in two reads or one."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import masgrad as mg
 from glm_oracle import reference
-from masgrad.errors import OrderWarning
+from masgrad.errors import InputError, OrderWarning
 from real_data import BY_NAME, options_of
 from scenarios import two_columns
 from test_real_data import errors_of, family_of
@@ -69,3 +70,21 @@ def test_a_rare_dummy_with_a_limit_on_reads(passes):
         best = mg.fit(mg.Poisson(), (X, y))
         r = mg.fit(mg.Poisson(), (X, y), passes=passes)
         assert np.abs((r.params - best.params) / best.bse).max() < 0.3
+
+
+@pytest.mark.parametrize("passes", ["auto", 1])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "iterator"])
+def test_a_late_missing_value_is_named_by_its_row(kind, passes, tmp_path):
+    """Rows of which some are unlike the others, so that a single read sums them again."""
+    rng, N, bad = np.random.default_rng(0), 120_000, 110_123
+    later = np.arange(N) > 50_000
+    frame = pd.DataFrame({"x": rng.normal(size=N) + 3 * later})
+    frame["y"] = rng.poisson(np.exp(0.5 * frame.x + 2 * later - 1)).astype(float)
+    frame.loc[bad, "x"] = np.nan
+    if kind == "iterator":
+        data = (frame[s : s + 5000] for s in range(0, N, 5000))
+    else:
+        data = tmp_path / f"rows.{kind}"
+        (frame.to_csv if kind == "csv" else frame.to_parquet)(data, index=False)
+    with pytest.raises(InputError, match=f"column 'x' holds nan at row {bad}"):
+        mg.glm("y ~ x", data, family="poisson", passes=passes)

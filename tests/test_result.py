@@ -365,3 +365,10 @@ def test_updates_of_a_rare_level_say_what_they_miss():
     assert any("fit them together" in str(warning.message) for warning in seen)
     whole = mg.glm("y ~ a + g", frame, "poisson")
     assert np.abs((r.params - whole.params) / whole.bse).max() <= r.fit_info.remainder
+
+
+def test_a_result_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nope\.json: no such file"):
+        mg.load(tmp_path / "nope.json")
+    with pytest.raises(InputError, match="is a folder; the file of a saved result is needed"):
+        mg.load(tmp_path)

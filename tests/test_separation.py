@@ -1,5 +1,6 @@
 """Separated responses: seen, told from nearly separated ones, and not built upon."""
 
+import re
 import warnings
 
 import numpy as np
@@ -323,3 +324,20 @@ def test_a_result_without_an_estimate_is_not_updated():
         r = mg.fit(mg.Logistic(), (X, (x > 20).astype(float)))
     with pytest.raises(InputError, match="no estimate"):
         r.update((X, (x > 10).astype(float)))
+
+
+@pytest.mark.parametrize("rows", [600, 40_000])
+def test_a_base_level_without_events_is_named(rows, rng):
+    """With the formula that leaves the other levels finite; of two categories, too."""
+    frame = pd.DataFrame({"g": rng.choice(["a", "b", "c"], rows), "x": rng.normal(size=rows)})
+    frame["y"] = np.where(frame.g == "a", 0, rng.random(rows) < 0.5).astype(float)
+    advice = r"very row of g = 'a' is separated.*with C\(g, Treatment\('b'\)\) fewer"
+    with pytest.warns(SeparationWarning, match=advice):
+        r = mg.glm("y ~ x + g", frame, family="binomial")
+    assert np.isinf(r.params.drop("x")).all() and re.search(advice, r.notes[-1])
+    with pytest.warns(SeparationWarning) as seen:
+        r = mg.glm("y ~ x + C(g, Treatment('b'))", frame, family="binomial")
+    assert np.isfinite(r.params).sum() == 3 and "Treatment" not in str(seen[0].message)[60:]
+    with pytest.warns(SeparationWarning, match="row of g = 'a'.*; every row of h = 'u'.*'v'"):
+        frame["h"] = np.where(frame.y + rng.random(rows) > 0.8, "v", "u")
+        mg.glm("y ~ g + h", frame, family="binomial")

@@ -190,8 +190,8 @@ def test_ctrl_c_in_a_last_read_keeps_the_estimate(last, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    name = "add_offset" if last == "HC3" else "deviance_pass"
-    monkeypatch.setattr(f"masgrad.fitting.uncertainty.covariance.{name}", stop)
+    name = "leverage.add_offset" if last == "HC3" else "covariance.deviance_pass"
+    monkeypatch.setattr(f"masgrad.fitting.uncertainty.{name}", stop)
     options = {"cov_type": "HC3", "passes": 3} if last == "HC3" else {"passes": "auto"}
     with pytest.warns(InterruptedWarning):
         r = mg.fit(mg.Gamma("log"), (X, y), **options)
@@ -238,3 +238,15 @@ def test_an_old_result_predicts_and_is_updated():
     table = pd.DataFrame({"a": a, "g": list("uv") * 20, "y": y})
     new = r.update(table)
     assert new.nobs == r.nobs + 40 and ((r.predict(table) > 0) & (r.predict(table) < 1)).all()
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.MasgradWarning")
+def test_a_column_that_later_rows_carry_is_not_called_empty():
+    """A separated level of an iterator, which is not among the first rows."""
+    rng, N = np.random.default_rng(0), 60_000
+    level = (np.arange(N) >= 50_000) & (np.arange(N) < 50_200)
+    X = np.column_stack([np.ones(N), rng.normal(size=N), level])
+    y = np.where(level, 0, rng.poisson(0.4, N)).astype(float)
+    with pytest.warns(IdentificationWarning, match="0 in the first rows, and no other row has"):
+        r = mg.fit(mg.Poisson(), pieces(X, y, 5000))
+    assert np.isnan(r.params[2]) and "0 in every row" not in r.summary()

@@ -20,6 +20,7 @@ from masgrad.data.table_source import MEMORY_BYTES, TableSource, open_table
 from masgrad.data.tables.medium import shuffle
 from masgrad.data.tables.paths import column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning
+from scenarios import two_columns
 
 FORMULA = "y ~ a + i + b + a:i"
 NAMES = ("Intercept", "a", "i", "b", "a:i")
@@ -410,3 +411,50 @@ def test_a_dataset_whose_files_disagree_on_a_column(tmp_path):
     pd.DataFrame({"y": [1.0, 2.0], "a": ["1", "2"]}).to_parquet(tmp_path / "1.parquet")
     with pytest.raises(InputTypeError, match=r"'a' is numeric in .*0.parquet and text in .*1"):
         source_of(dataset.dataset(tmp_path), "y ~ a")
+
+
+def small_table():
+    frame, rng = two_columns(300)
+    return frame.assign(y=rng.normal(size=300), g=rng.choice(["a", "b\u00e9"], 300))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_utf_16_is_read_like_utf_8(tmp_path, name):
+    frame = small_table()
+    frame.to_csv(tmp_path / name, index=False, encoding="utf-16")
+    read, held = mg.glm("y ~ a + g", tmp_path / name), mg.glm("y ~ a + g", frame)
+    np.testing.assert_allclose(read.params, held.params, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "words"),
+    [
+        ("utf-16-le", "y,a\n1,2\n", "UTF-16 without a byte-order mark does; save it as UTF-8"),
+        ("latin-1", "y,\u00e4\n1,2\n", "not in UTF-8: see a name of a column"),
+        ("latin-1", "y,a\n1,b\n2,\u00e4\n", "not in UTF-8: see column 'a' at row 1;.*latin-1"),
+    ],
+)
+def test_other_encodings_are_named(tmp_path, encoding, text, words):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(InputError, match=words):
+        mg.glm("y ~ a", path)
+
+
+@pytest.mark.parametrize(("separator", "written"), [(";", ";"), ("\t", r"\t"), ("|", "|")])
+@pytest.mark.parametrize("formula", ["y ~ a", "y ~ ."])
+def test_another_separator_than_the_comma_is_named(tmp_path, separator, written, formula):
+    """With the call that reads it."""
+    path = tmp_path / "rows.csv"
+    small_table().to_csv(path, index=False, sep=separator)
+    with pytest.raises(InputError) as seen:
+        mg.glm(formula, path)
+    assert f"pandas.read_csv({str(path)!r}, sep='{written}')" in str(seen.value)
+
+
+def test_text_among_numbers_is_an_error_of_a_public_class(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("y,a\n" + "1,2\n" * 300_000 + "1,none\n")
+    with pytest.raises(InputTypeError, match="'none' at row 300000") as seen:
+        mg.glm("y ~ a", path)
+    assert type(seen.value) is InputTypeError

@@ -20,13 +20,14 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.sources import Sample
-from masgrad.fitting.status import LARGEST_REMAINDER, status_of, warn
+from masgrad.fitting.status import LARGEST_REMAINDER, base_level_advice, status_of, warn
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty, uncertainty
 from masgrad.fitting.uncertainty.diagnostics import (
     Diagnostics,
     bias_diagnostic,
     chain_diagnostics,
+    condition_number,
     diagnose,
     step_diagnostic,
 )
@@ -61,7 +62,7 @@ def assemble(
     """The record of a fit; its warnings are given here."""
     found = uncertainty(objective, reader, sample, done, task.options)
     status = status_of(task.options, objective, reader, done, found)
-    warn(task.options, objective, reader, sample, done, found)
+    warn(task, objective, reader, sample, done, found)
     local, null, coordinates = found.local_model, found.null, objective.coordinates
     random = sample.complete or not (reader.source.ordered and found.drift > DRIFT_LIMIT)
     kept = local if null.size else third_order_terms(objective, local, sample, random)
@@ -110,7 +111,7 @@ def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncer
         reader.monitor.rows_per_second,
         float(done.correction),
         float(done.remainder),
-        objective.coordinates.condition(found.local_model.spectrum, found.local_model.condition),
+        condition_number(objective, found),
         found.drift,
         _path(done),
     )
@@ -126,7 +127,7 @@ def _diagnostics(
 ) -> Diagnostics:
     said = diagnose(objective, reader, found, settled=done.remainder <= LARGEST_REMAINDER)
     if not found.null.size and not done.one_step and done.remainder <= LARGEST_REMAINDER:
-        said += bias_diagnostic(objective, found.local_model, sample)
+        said += bias_diagnostic(objective, found, sample)
     said.append(step_diagnostic(done, task.options))
     said += [] if found.spread is None else chain_diagnostics(found.spread.iterates)
     return Diagnostics(said)
@@ -161,6 +162,8 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
             f"{local.count:,.0f} rows for {p} parameters: errors rest on {local.count - p:,.0f} "
             "degrees of freedom and are rough."
         )
+    if advice := base_level_advice(task, found.null):
+        notes.append(f"{advice[0].upper()}{advice[1:]}.")
     if objective.coordinates.preconditioner is not None:
         notes.append(
             "Columns are nearly collinear: the fit ran in the coordinates of a triangular factor "

@@ -16,7 +16,7 @@ from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.identification.checks import explain
+from masgrad.fitting.identification.checks import explain, no_positive_response, without_minimum
 from masgrad.fitting.identification.rank import Separation, sample_has_optimum
 from masgrad.fitting.identification.recession import undecided
 from masgrad.fitting.identification.separation import NotSeparated, find_separation, with_signs
@@ -110,9 +110,9 @@ def reading(
         try:
             yield reader, sample, rng
         except BadBlock as bad:
-            raise explain(task.model, task.source, sample, bad.rows, monitor.rows) from None
+            raise explain(task.model, task.source, sample, bad.rows) from None
         except NotConvex as error:
-            raise InputError(f"{error}: {not_convex}") from None
+            raise without_minimum(task.model, error, not_convex) from None
 
 
 def sample_for(objective: Objective, sample: Sample) -> Sample:
@@ -131,11 +131,29 @@ def find_estimate(
     _check_count(objective, reader.source, sample)
     if objective.prior is None:
         check_sample(task.model, sample)
+    _check_means(task, objective, sample)
     done = _optimum(task, objective, reader, sample, rng)
     _check_weight(objective, done.local_model)
     if objective.prior is None:
         check_responses(task.model, reader.monitor.response_range)
     return done
+
+
+def _check_means(task: Task, objective: Objective, sample: Sample) -> None:
+    """Refuse responses that are never positive if means must be: they would fall to 0 for ever.
+
+    If that is so for the pilot rows, other rows are looked at until one is positive.
+    """
+    family, constant = objective.family, objective.coordinates.constant
+    if family is None or family.name != "gaussian" or family.link == "identity":
+        return
+    if constant is None or objective.prior is not None or not (sample.rows[1] <= 0).all():
+        return
+    if not (sample.complete or task.source.rereadable):
+        return
+    rest = () if sample.complete else task.source.blocks()
+    if all((rows[1] <= 0).all() for rows in rest):
+        raise no_positive_response(task.terms and task.terms.response, family)
 
 
 def _optimum(
@@ -257,9 +275,10 @@ def _check_count(objective: Objective, source: Source, sample: Sample) -> None:
     known = count_rows(sample.rows) if sample.complete else source.count
     earlier = 0 if objective.prior is None else objective.prior.rows
     if known is not None and known + earlier <= p and objective.ridge.matrix is None:
+        total = f"{known + earlier} row{'s' * (known + earlier != 1)}"
         raise IdentificationError(
-            f"{known + earlier} rows cannot estimate {p} parameters with intervals; more rows than "
-            "parameters are needed"
+            f"{total} cannot estimate {p} parameters with intervals; more rows than parameters are "
+            "needed"
         )
 
 

@@ -4,6 +4,8 @@ Arrays, tables, files, streams and simulators become a `Source`. The sample (the
 drawn at random from arrays; from anything else it is the first rows.
 """
 
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +59,32 @@ class Sample:
     def design_effect(self) -> float:
         """Variance of a sum of weighted rows over that of as many rows of weight 1."""
         return design_effect(self.rows)
+
+
+class Numbered(Iterator[Rows]):
+    """Blocks that come once, with where they begin: known of regression rows that are still held.
+
+    Args:
+        blocks: the blocks.
+        begin: the number of rows before them.
+    """
+
+    def __init__(self, blocks: Iterator[Rows], begin: int):
+        self.blocks, self.begin = blocks, begin
+        self.held: deque[tuple[weakref.ref[np.ndarray], int]] = deque()
+
+    def __next__(self) -> Rows:
+        block = next(self.blocks)
+        while self.held and self.held[0][0]() is None:
+            self.held.popleft()
+        if isinstance(block, tuple) and len(block) > 1 and isinstance(block[1], np.ndarray):
+            self.held.append((weakref.ref(block[1]), self.begin))
+        self.begin += count_rows(block)
+        return block
+
+    def begin_of(self, rows: Rows) -> int:
+        """The number of the first row of a block, by its responses."""
+        return next(begin for y, begin in self.held if y() is rows[1])
 
 
 def as_source(
@@ -239,7 +267,7 @@ def take_sample(source: Source, single: bool, memory: int, rng: np.random.Genera
             raise InputError("the data hold no rows; at least one observation is needed")
         return Sample(join(first), True)
     if single:
-        return Sample(join(first), False, blocks)
+        return Sample(join(first), False, Numbered(blocks, rows))
     blocks.close()
     return Sample(join(first), False)
 

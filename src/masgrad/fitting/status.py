@@ -8,9 +8,11 @@ statuses apply, the first in the order of the enumeration is the result's.
 """
 
 import enum
+from collections.abc import Sequence
 
 import numpy as np
 
+from masgrad.data.formula.terms import Number
 from masgrad.errors import (
     AccuracyWarning,
     IdentificationWarning,
@@ -20,14 +22,16 @@ from masgrad.errors import (
     SeparationWarning,
     say,
 )
-from masgrad.fitting.identification.rank import NullSpace, label
+from masgrad.fitting.identification.rank import SMALL_NULL_LOADING, NullSpace, label
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
+from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty
+from masgrad.fitting.uncertainty.diagnostics import where_empty
 
 LARGEST_REMAINDER = 0.1
 """Bound on the remainder, in standard errors, of a single read or an update without a warning."""
@@ -166,7 +170,7 @@ def _is_unrepresentative(reader: Reader, done: Estimate, found: Uncertainty) -> 
 
 
 def warn(
-    options: Options,
+    task: Task,
     objective: Objective,
     reader: Reader,
     sample: Sample,
@@ -174,7 +178,7 @@ def warn(
     found: Uncertainty,
 ) -> None:
     """Give the warnings of a fit: messages of statuses, with details."""
-    _warn_not_identified(found.null, reader.source.names)
+    _warn_not_identified(task, found.null, where_empty(reader, found))
     if found.perfect:
         say(PerfectFitWarning, Status.PERFECT_FIT.message)
     if reader.monitor.interrupted:
@@ -189,7 +193,7 @@ def warn(
         _warn_shift(objective, done)
     rest = "the other rows" if found.null.is_separated else "these rows"
     partly = found.null.is_separated and found.null.size < len(done.local_model.point)
-    if (partly or not found.null.size) and _is_far(options, objective, reader, done):
+    if (partly or not found.null.size) and _is_far(task.options, objective, reader, done):
         say(
             AccuracyWarning,
             f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "
@@ -197,13 +201,53 @@ def warn(
         )
 
 
-def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
-    """Warn of the directions without an estimate."""
+def base_level_advice(task: Task, null: NullSpace) -> str:
+    """What to do if every row of a category's base level is separated; "" if none is so.
+
+    All other levels are measured from the base level, and are infinite with it.
+    """
+    names, terms = task.source.names, task.terms
+    if terms is None or not null.is_separated or "Intercept" not in names:
+        return ""
+    said = []
+    for category in terms.factors.values():
+        if isinstance(category, Number) or ((category.name, True),) not in terms.products:
+            continue
+        labels = category.labels(True)
+        free = [
+            k
+            for k, a in zip(category.kept(True), labels, strict=True)
+            if not _is_null(null, names, [a])
+        ]
+        if free and _is_null(null, names, ["Intercept"], labels):
+            base, other = category.levels[category.base], category.levels[free[0]]
+            said.append(
+                f"every row of {category.column} = {base!r} is separated, the level from which the "
+                f"others are measured: with C({category.column}, Treatment({other!r})) fewer "
+                "coefficients are infinite"
+            )
+    return "; ".join(said)
+
+
+def _is_null(
+    null: NullSpace, names: tuple[str, ...], down: list[str], up: Sequence[str] = ()
+) -> bool:
+    """Whether only separated rows see the direction -1 in some coefficients and 1 in others."""
+    wanted = np.isin(names, up).astype(float) - np.isin(names, down)
+    basis = null.coordinates.matrix @ null.recession
+    nearest = basis @ np.linalg.lstsq(basis, wanted)[0]
+    return bool(np.linalg.norm(nearest - wanted) <= SMALL_NULL_LOADING)
+
+
+def _warn_not_identified(task: Task, null: NullSpace, where: str) -> None:
+    """Warn of the directions without an estimate; `where` says where empty columns are 0."""
+    names, advice = task.source.names, base_level_advice(task, null)
     columns = ", ".join(label(names, j) for j in np.flatnonzero(null.separated))
     if null.is_separated:
         say(
             SeparationWarning,
-            f"the responses are separated along {columns}: {Status.SEPARATED.message}",
+            f"the responses are separated along {columns}: {Status.SEPARATED.message}"
+            + (f"; {advice}" if advice else ""),
         )
     if null.is_undecided:
         along = f"; no information is left along {columns}" if columns else ""
@@ -220,7 +264,7 @@ def _warn_not_identified(null: NullSpace, names: tuple[str, ...]) -> None:
         columns = ", ".join(label(names, j) for j in null.empty)
         say(
             IdentificationWarning,
-            f"column {columns} is 0 in every row: its coefficient is not estimable (NaN); drop it",
+            f"column {columns} is {where}: its coefficient is not estimable (NaN); drop it",
         )
 
 

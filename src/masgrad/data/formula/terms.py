@@ -15,7 +15,7 @@ and formulaic gave it.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,6 +108,17 @@ class Terms:
     def _labels(self, name: str, reduced: bool) -> list[str]:
         factor = self.factors[name]
         return [factor.name] if isinstance(factor, Number) else factor.labels(reduced)
+
+    def behind(self, j: int) -> tuple[str, ...]:
+        """The columns of the table behind column j of X, if some are categories; else ()."""
+        coded = [c for c in self.products for _ in self._names(c)][j]
+        factors = [self.factors[name] for name, _ in coded]
+        if all(isinstance(factor, Number) for factor in factors):
+            return ()
+        used = (
+            [f.column] if isinstance(f, Category) else columns_of(f.expression) for f in factors
+        )
+        return tuple(dict.fromkeys(chain.from_iterable(used)))
 
     @property
     def numbers(self) -> tuple[str, ...]:

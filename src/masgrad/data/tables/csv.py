@@ -1,5 +1,9 @@
-"""CSV files as batches of columns, rows numbered from 0 below the header."""
+"""CSV files as batches of columns, rows numbered from 0 below the header.
 
+Fields are separated by commas, text is UTF-8, or UTF-16 with a byte-order mark.
+"""
+
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,15 +28,15 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.errors import InputError, InputTypeError
 
-
-class TextFound(InputTypeError):
-    """A value of a numeric column that is no number."""
-
-    column: str
+OTHER_SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
+"""Separators of fields that are not read, as they are written in Python."""
 
 
 class Csv(Medium):
     """CSV files with a header; rows are counted while they are read."""
+
+    with_text: str | None = None
+    """The column of numbers in which the last read met text."""
 
     def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
         self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
@@ -74,12 +78,13 @@ class Csv(Medium):
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
         """Find levels; where numbers are followed by text, all values of the column are text."""
         while True:
+            self.with_text = None
             try:
                 return super().find(names, weight)
-            except TextFound as error:
-                if error.column not in names:
+            except InputTypeError:
+                if self.with_text is None or self.with_text not in names:
                     raise
-                self.types[error.column] = pa.string()
+                self.types[self.with_text] = pa.string()
 
     def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool) -> None:
         """Check levels, reading as text what is text in the table that they were learned from."""
@@ -112,6 +117,8 @@ class Csv(Medium):
                     return
         except (pa.ArrowException, OSError) as error:
             self.files.check()
+            bad = _no_number(error)
+            self.with_text = header.names[bad[0]] if bad else None
             raise _csv_error(self.paths[k], header.names, error) from None
 
     def _type(self, name: str) -> pa.DataType:
@@ -128,11 +135,38 @@ class Csv(Medium):
 def _open_csv(path: Path, types: dict[str, pa.DataType]) -> csv.CSVStreamingReader:
     return csv.open_csv(
         str(path),
-        read_options=csv.ReadOptions(use_threads=False),
+        read_options=csv.ReadOptions(use_threads=False, encoding=_encoding(path)),
         convert_options=csv.ConvertOptions(
             include_columns=list(types), column_types=types, strings_can_be_null=True
         ),
     )
+
+
+def _encoding(path: Path) -> str:
+    """UTF-16 if the file begins with its byte-order mark; otherwise UTF-8."""
+    with pa.input_stream(str(path)) as file:
+        begin = file.read(4)
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if 0 in begin:
+        raise InputError(
+            f"{path} holds zero bytes, as UTF-16 without a byte-order mark does; save it as UTF-8"
+        )
+    return "utf8"
+
+
+def _check_separator(path: Path, header: list[str]) -> None:
+    """Refuse a header that is one field because another character than a comma separates it."""
+    if len(header) > 1:
+        return
+    for separator, written in OTHER_SEPARATORS.items():
+        if separator in header[0]:
+            raise InputError(
+                f"the fields of {path} seem to be separated by '{written}', and those of CSV files "
+                "must be by commas: save it so, or read it first, "
+                f"pandas.read_csv({str(path)!r}, sep='{written}'), with decimal=',' if its numbers "
+                "have decimal commas, and give the table"
+            )
 
 
 def _first_text(path: Path, name: str) -> str:
@@ -149,24 +183,36 @@ def _first_text(path: Path, name: str) -> str:
 def _header(path: Path) -> pa.Schema:
     """The names of all columns, with types inferred from their first values."""
     try:
-        return _open_csv(path, {}).schema
+        schema = _open_csv(path, {}).schema
+        _check_separator(path, schema.names)
     except PermissionError:
         raise
+    except UnicodeDecodeError:
+        raise _not_utf8(path, "a name of a column") from None
     except (pa.ArrowException, OSError) as error:
         raise _csv_error(path, [], error) from None
+    return schema
 
 
 def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
     """Arrow's error in our terms: Arrow numbers rows from 1 and counts the header."""
     text, bad = str(error), _no_number(error)
     if bad:
-        found = TextFound(*not_numeric(str(path), header[bad[0]], bad[1]).args)
-        found.column = header[bad[0]]
-        return found
+        return not_numeric(str(path), header[bad[0]], bad[1])
+    if invalid := re.search(r"column #(\d+): Row #(\d+): .*invalid UTF8", text):
+        where = f"column {header[int(invalid[1])]!r} at row {int(invalid[2]) - 2}"
+        return _not_utf8(path, where)
     if "Empty CSV file" in text:
         return no_rows([path])
     text = re.sub(r"Row #(\d+)", lambda row: f"row {int(row[1]) - 2}", text)
     return InputError(f"{path} cannot be read as CSV: {text:.200}")
+
+
+def _not_utf8(path: Path, where: str) -> InputError:
+    return InputError(
+        f"{path} is not in UTF-8: see {where}; save it as UTF-8, or read it first, "
+        f"pandas.read_csv({str(path)!r}, encoding='latin-1'), and give the table"
+    )
 
 
 def _no_number(error: Exception) -> tuple[int, str] | None:

@@ -18,7 +18,7 @@ from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
-from masgrad.fitting.sources import Sample
+from masgrad.fitting.sources import Numbered, Sample
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -34,7 +34,7 @@ ALLOWED_DISAGREEMENT = 0.05
 """Share of a standard error by which H and differences may disagree, besides sampling error."""
 
 
-def explain(model: Model, source: Source, sample: Sample, bad: Rows, read: int) -> InputError:
+def explain(model: Model, source: Source, sample: Sample, bad: Rows) -> InputError:
     """The error for a block that failed: which value, which column, which row.
 
     Args:
@@ -42,12 +42,13 @@ def explain(model: Model, source: Source, sample: Sample, bad: Rows, read: int) 
         source: the rows, which are read again from the start if they can be.
         sample: the pilot rows.
         bad: the block that failed.
-        read: rows read before it, besides the pilot rows, of a source that is read once.
     """
     if not source.rereadable:
-        begin = read + count_rows(sample.rows)
         found = _first_wrong(model, source, sample.rows, 0)
-        return found or _first_wrong(model, source, bad, begin) or _overflow(model, source, bad)
+        if found is None and _first_wrong(model, source, bad, 0) is not None:
+            assert isinstance(sample.remaining, Numbered)
+            found = _first_wrong(model, source, bad, sample.remaining.begin_of(bad))
+        return found or _overflow(model, source, bad)
     row = 0
     for block in source.blocks():
         found = _first_wrong(model, source, block, row)
@@ -90,6 +91,25 @@ class OptimumOnBorder(InputError):
     """An optimum that would lie on the border of the link's domain."""
 
 
+def no_positive_response(name: str | None, family: Family) -> InputError:
+    """The error for responses that no mean can approach, since all means are positive."""
+    response = "response" if name is None else f"value of the response {name!r}"
+    return InputError(
+        f"no {response} is above 0, and every mean of the {family.shown} family with the "
+        f"{family.link} link is: the fit improves for ever as means fall to 0, and has no optimum; "
+        "use link='identity', or change the sign of the response"
+    )
+
+
+def without_minimum(model: Model, error: InputError, advice: str) -> InputError:
+    """The error for a fit that ended where H has a negative eigenvalue."""
+    if not isinstance(model, GLM) or not np.isfinite(model.family.domain).any():
+        return InputError(f"{error}: {advice}")
+    return InputError(
+        f"{error}, and no minimum was found inside the domain of the link: {_domain(model.family)}"
+    )
+
+
 def optimum_on_border(objective: Objective) -> InputError:
     """The error for an optimum that would lie on the border of the link's domain."""
     assert objective.family is not None
@@ -97,10 +117,14 @@ def optimum_on_border(objective: Objective) -> InputError:
 
 
 def _on_border(family: Family) -> InputError:
-    return OptimumOnBorder(
-        f"some row has no mean on the way to the optimum: the {family.link} link of the "
-        f"{family.shown} family needs {domain_in_words(family)}, and the optimum may lie on that "
-        "border (a cell without events?); use another link, or join categories"
+    return OptimumOnBorder(f"some row has no mean on the way to the optimum: {_domain(family)}")
+
+
+def _domain(family: Family) -> str:
+    return (
+        f"the {family.link} link of the {family.shown} family needs {domain_in_words(family)}, and "
+        "the optimum may lie on that border (a cell without events?); use another link, or join "
+        "categories"
     )
 
 

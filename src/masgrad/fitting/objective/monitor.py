@@ -18,6 +18,12 @@ SEGMENTS = 64
 DRIFT_LIMIT = 12.0
 """Standard deviations of the chi-squared statistic beyond which an order is not random."""
 
+SMALLEST_MEDIAN = 0.4
+"""Median size of segments' gradients, in standard deviations, in columns that all of them carry.
+
+It is 0.67 for normal gradients, and about 0 where most segments hold no row of a rare level: there
+a segment that holds a few is no outlier."""
+
 
 class Monitor:
     """The state of the reads of one fit. The fit owns it, and `Reader` alone writes to it.
@@ -112,23 +118,43 @@ class Monitor:
         return float((each.sum() - dof) / np.sqrt(2.0 * dof)) if dof else 0.0
 
     def outlying_segment(self, noise: np.ndarray, ordered: bool) -> tuple[float, str]:
-        """Excess of the most outlying segment's gradient, in standard deviations, and its place."""
-        if not self.has_segments:
+        """Excess of the most outlying segment's gradient, in standard deviations, and its place.
+
+        The place is empty if nothing can be judged: rare columns are left out.
+        """
+        common = self._common_columns(noise)
+        if not common.any():
             return 0.0, ""
-        each, dof = self._statistics(noise)
+        each, dof = self._statistics(noise, common)
         worst = int(np.argmax(each))
         others = np.delete(each, worst).mean()
         begin, size = sum(self.sizes[:worst]), self.sizes[worst]
         place = f"rows {begin:,} to {begin + size:,}" if ordered else f"{size:,} neighbouring rows"
         return float((each[worst] - max(others, dof)) / np.sqrt(2.0 * max(dof, 1))), place
 
-    def _statistics(self, noise: np.ndarray) -> tuple[np.ndarray, int]:
-        """The chi-squared statistic of each segment, and its degrees of freedom."""
+    def _common_columns(self, noise: np.ndarray) -> np.ndarray:
+        """Mask of the columns that most segments carry; none if there are few segments."""
+        if not self.has_segments:
+            return np.zeros(len(noise), bool)
+        n, away = self._deviations()
+        middle, variance = np.median(n[:, None] * away**2, axis=0), np.diag(noise)
+        return (variance > 0) & (middle > SMALLEST_MEDIAN**2 * variance)
+
+    def _deviations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the segments, and their mean gradients less that of all rows."""
         n, G = np.array(self.weights), np.array(self.gradients)
-        away = G / n[:, None] - G.sum(0) / n.sum()
-        size = np.sqrt(np.maximum(np.diag(noise), np.finfo(float).tiny))
+        return n, G / n[:, None] - G.sum(0) / n.sum()
+
+    def _statistics(
+        self, noise: np.ndarray, columns: np.ndarray | None = None
+    ) -> tuple[np.ndarray, int]:
+        """The chi-squared statistic of each segment, and its degrees of freedom."""
+        n, away = self._deviations()
+        columns = np.diag(noise) > 0 if columns is None else columns
+        away, noise = away[:, columns], noise[columns][:, columns]
+        size = np.sqrt(np.diag(noise))
         values, Q = np.linalg.eigh(noise / np.outer(size, size))
-        keep = values > 1e-9 * values[-1]
+        keep = values > 1e-9 * values.max(initial=0.0)
         along = (away / size) @ Q[:, keep]
         return (n[:, None] * along**2 / values[keep]).sum(1), int(keep.sum())
 

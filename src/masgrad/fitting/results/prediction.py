@@ -20,6 +20,7 @@ import pandas as pd
 
 from masgrad.checks import as_number
 from masgrad.data.arrays import BLOCK
+from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import as_vector, weigh
 from masgrad.data.table_source import predictors
 from masgrad.errors import InputError, InputTypeError, MissingWarning, say
@@ -78,7 +79,7 @@ def predicted_blocks(
         raise InputTypeError("predict takes X alone, not (X, y)")
     response = _response(result) if which == "mean" else Response(lambda t: t)
     blocks, place = _rows(result, data, offset, exposure)
-    missing = Missing(result.names)
+    missing = Missing(result.names, result.terms)
     for X, known in blocks:
         with np.errstate(invalid="ignore", over="ignore"):
             columns, t = _columns(result, response, X, known, interval)
@@ -258,10 +259,11 @@ class Missing:
 
     Args:
         names: of the columns of X, or ().
+        terms: of the formula, if there was one.
     """
 
-    def __init__(self, names: Sequence[str] = ()):
-        self.names = names
+    def __init__(self, names: Sequence[str], terms: Terms | None):
+        self.names, self.terms = names, terms
         self.rows = self.count = self.first = 0
         self.why = ""
 
@@ -281,6 +283,8 @@ class Missing:
         if not len(wrong):
             return f"its linear predictor {t:g} has no mean"
         j = int(wrong[0])
+        if columns := self.terms and self.terms.behind(j):
+            return f"its column {' or '.join(map(repr, columns))} has no value"
         name = f"column {self.names[j]!r}" if self.names else f"column {j} of X"
         return f"its {name} is {x[j]:g}"
 

@@ -58,6 +58,10 @@ def save(fitted: Fitted, path: str | Path) -> None:
 
 def read(path: str | Path, model: Model | None = None) -> Fitted:
     """The record in a file that `save` wrote; `model` is given again if it was a `CustomLoss`."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder; the file of a saved result is needed")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file; result.save(path) writes one")
     text = Path(path).read_bytes()
     try:
         outer = json.loads(text)

@@ -5,40 +5,36 @@
     HC3            residuals divided by 1 - leverage: two extra reads
     nonrobust      expected H^-1, times Pearson's X^2 / (N - p) where the family has a dispersion
 
-All are sums over rows, so that no factor 1/N remains. Null directions are held fixed. Leverages are
-those of the expected H at the estimate: at most 1, which observed curvatures do not ensure. A row
-of leverage 1 alone determines some direction. Its residual is 0, so that HC3 has 0/0 there: it is
-left out, and the covariance of coefficients that depend on it is NaN. If responses
+All are sums over rows, so that no factor 1/N remains. Null directions are held fixed. A direction w
+with w'Mw = 0 is seen by no row but those that are fitted exactly, such as the only row of a level:
+HC0 and HC1 have nothing of the noise of coefficients along w, and say so in a note. If responses
 are a function of the columns, residuals are rounding errors, and so would be standard errors:
 squared residuals over the variance function, averaged with the weights of H, are tr M / tr H, which
 has no unit except for the Gaussian family, where it has that of y^2.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from masgrad.data.regression import weight_of
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.identification.checks import check_kinks
-from masgrad.fitting.identification.rank import NullSpace, listed, null_space
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.identification.rank import NullSpace, listed, moved_along, null_space
+from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
+from masgrad.fitting.uncertainty.leverage import leveraged_meat
 from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
-from masgrad.models.glm import add_offset
-from masgrad.types import Rows
 
 ROUNDING_RESIDUAL = 1e-28
 """Squared residuals of a few dozen units in the last place."""
 
-FULL_LEVERAGE = 1e-8
-"""Distance of a leverage from 1 that is 0 to rounding."""
+FITTED_EXACTLY = 1e-10
+"""w'Mw / w'Hw, in units of the dispersion, of directions that only rows without residuals see."""
 
 NO_INFORMATION = (
     "at the estimate every mean is at a limit of its range to rounding, such as 0 or 1, so that no "
@@ -61,6 +57,7 @@ class Uncertainty:
         perfect: whether residuals are rounding errors.
         noise: variance of the gradient of one observation.
         drift: of the gradients over the last read, in standard deviations.
+        exact: directions of phi that only rows without residuals see, (p, k).
         spread: of chains, if they were run.
         notes: on covariances that could not be had.
         extra_reads: reads besides those of the estimate.
@@ -74,6 +71,7 @@ class Uncertainty:
     perfect: bool
     noise: np.ndarray
     drift: float
+    exact: np.ndarray
     spread: ChainSpread | None = None
     notes: tuple[str, ...] = ()
     extra_reads: int = 0
@@ -101,13 +99,14 @@ def _sandwich(
     null = null_space(objective, reader, sample, local, done.separation)
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
-    noise = objective.gradient_noise(local, sample.design_effect)
+    noise = _gradient_noise(objective, local, sample.design_effect)
     leveraged, notes, undefined = local, (), None
     if cov_type == "HC3":
         cov_type, notes = "HC0", ("HC3 was stopped: HC0 instead.",)
         with reader.interruptible():
             if not reader.monitor.interrupted:
-                meat, undefined = leveraged_meat(objective, reader, sample, local, null.directions)
+                B = restrict(local, null.directions)[1]
+                meat, undefined = leveraged_meat(objective, reader, sample, local, B)
                 leveraged, cov_type = replace(local, meat=meat), "HC3"
                 notes = _on_undefined(undefined, reader.source.names)
     C = covariance(leveraged, cov_type, objective.dispersed, null.directions)
@@ -115,6 +114,9 @@ def _sandwich(
     if perfect:
         C, local = np.zeros_like(C), replace(local, squares=0.0)
     reads, drift = reads + 2 * (cov_type == "HC3"), reader.monitor.drift(noise)
+    exact = np.zeros((len(noise), 0)) if perfect else fitted_exactly(objective, local)
+    if cov_type in ("robust", "HC0", "HC1"):
+        notes += _on_exact(moved_along(objective.coordinates, exact), reader.source.names)
     return Uncertainty(
         local,
         null,
@@ -123,9 +125,56 @@ def _sandwich(
         perfect,
         noise,
         drift,
+        exact,
         notes=notes,
         extra_reads=reads,
         undefined=undefined,
+    )
+
+
+def fitted_exactly(objective: Objective, local: LocalModel) -> np.ndarray:
+    """Directions of phi with w'Hw = 1 that no row with a residual sees, (p, k)."""
+    if not objective.linear:
+        return np.zeros((len(local.point), 0))
+    noise, W = noise_spectrum(local)
+    return W[:, noise <= FITTED_EXACTLY * _dispersion(objective, local)]
+
+
+def _dispersion(objective: Objective, local: LocalModel) -> float:
+    """M over H, about: the unit of squared residuals."""
+    return local.squares / local.count if objective.dispersed else 1.0
+
+
+def _gradient_noise(objective: Objective, local: LocalModel, design_effect: float) -> np.ndarray:
+    """Variance of the gradients as they were seen; 0 in columns that exactly fitted rows carry.
+
+    Gradients in these columns are rounding errors, and no segment stands out by them.
+    """
+    noise = objective.gradient_noise(local, design_effect)
+    if objective.linear:
+        curvature = objective.gradient_noise(replace(local, meat=local.hessian), design_effect)
+        unit = FITTED_EXACTLY * _dispersion(objective, local)
+        silent = np.diag(noise) <= unit * np.diag(curvature)
+        noise = np.where(silent | silent[:, None], 0.0, noise)
+    return noise
+
+
+def noise_spectrum(local: LocalModel) -> tuple[np.ndarray, np.ndarray]:
+    """Directions w of phi with w'Hw = 1 and w'Mv = 0 for any two, (p, k), and their w'Mw."""
+    size, values, Q = local.spectrum
+    keep = values > ZERO_EIGENVALUE
+    W = Q[:, keep] / (size[:, None] * np.sqrt(values[keep]))
+    noise, V = np.linalg.eigh(W.T @ local.meat @ W)
+    return noise, W @ V
+
+
+def _on_exact(exact: np.ndarray, names: tuple[str, ...]) -> tuple[str, ...]:
+    if not exact.any():
+        return ()
+    return (
+        f"Robust standard errors are too small for {listed(exact, names)}: only rows that are "
+        "fitted exactly, such as the single row of a level, determine it, and residuals of 0 show "
+        "no noise; join levels, or use cov_type='nonrobust'.",
     )
 
 
@@ -134,7 +183,7 @@ def _on_undefined(undefined: np.ndarray, names: tuple[str, ...]) -> tuple[str, .
         return ()
     return (
         f"HC3 has no standard error (nan) for {listed(undefined, names)}: a single row determines "
-        "it, with a residual of 0 and a leverage of 1; use cov_type='HC1'.",
+        "it, with a residual of 0 and a leverage of 1; join levels, or use cov_type='nonrobust'.",
     )
 
 
@@ -227,69 +276,6 @@ def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.
         ),
         B,
     )
-
-
-def leveraged_meat(
-    objective: Objective,
-    reader: Reader,
-    sample: Sample,
-    local: LocalModel,
-    null_basis: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of g g' / (1 - h)^2 with h the leverage of a row, the meat of HC3; and a mask.
-
-    The mask has the coefficients of theta that depend on a row of leverage 1, which is left out.
-    """
-    part, B = restrict(local, null_basis)
-    total, undefined = np.zeros_like(local.meat), np.zeros(len(local.point), bool)
-    if not B.shape[1]:
-        return total, undefined
-    expected = _expected_hessian(objective, reader, sample, local.point)
-    half = B @ np.linalg.cholesky(replace(part, hessian=B.T @ expected @ B).inverse())
-    influence = objective.coordinates.matrix @ half @ half.T
-    for rows in _every_row(reader, sample):
-        Z, alone = _leveraged_block(objective, local.point, half, rows)
-        total += Z.T @ Z
-        moved = np.abs(influence @ alone.T)
-        scale = np.sqrt(np.square(objective.coordinates.matrix @ half).sum(1))[:, None]
-        length = np.sqrt(np.square(alone @ half).sum(1))
-        undefined |= (moved > FULL_LEVERAGE * scale * length).any(1)
-    return total, undefined
-
-
-def _every_row(reader: Reader, sample: Sample) -> Iterator[Rows]:
-    """All rows again; their number is shown."""
-    parts = reader.every_row(sample)
-    assert parts is not None
-    for rows in parts:
-        yield rows
-        reader.tick(len(rows[1]))
-
-
-def _expected_hessian(
-    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray
-) -> np.ndarray:
-    """The expected H of all rows at phi."""
-    assert objective.family is not None
-    total = np.zeros((len(phi), len(phi)))
-    for rows in _every_row(reader, sample):
-        U, a = objective.features(rows), weight_of(rows)
-        w = objective.family.information(add_offset(U @ phi, rows))
-        total += U.T @ ((w if a is None else a * w)[:, None] * U)
-    return total
-
-
-def _leveraged_block(
-    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
-) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients over 1 - h, row by row; and the rows in phi whose h is 1."""
-    assert objective.family is not None
-    U, a = objective.features(rows), weight_of(rows)
-    t = add_offset(U @ phi, rows)
-    r = objective.family.slope(t, rows[1])
-    left = 1.0 - objective.family.information(t) * np.square(U @ half).sum(1)
-    r, alone = r if a is None else r * np.sqrt(a), left <= FULL_LEVERAGE
-    return U * np.where(alone, 0.0, r / np.where(alone, 1.0, left))[:, None], U[alone]
 
 
 def is_perfect(objective: Objective, sample: Sample, local: LocalModel) -> bool:

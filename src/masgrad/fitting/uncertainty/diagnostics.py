@@ -9,6 +9,7 @@ signal: a logistic fit with strong effects can be biased by more than its standa
 p / N = 0.005.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import burn_in, effective_size, split_rhat
-from masgrad.fitting.uncertainty.covariance import Uncertainty
+from masgrad.fitting.uncertainty.covariance import Uncertainty, noise_spectrum
 from masgrad.models.family import Family
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
@@ -41,7 +42,9 @@ BIAS_ROWS = 8192
 LARGEST_RHAT = 1.05
 SMALLEST_EFFECTIVE_SIZE = 100
 LEAN = "they lean on the sandwich's H and hardly check it"
-NOT_EXAMINED = "not examined: there are fewer than four blocks of rows, or no residuals."
+NOT_EXAMINED = (
+    "not examined: there are fewer than four blocks of rows, no residuals, or rare columns alone."
+)
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,36 @@ def diagnose(
     objective: Objective, reader: Reader, found: Uncertainty, settled: bool
 ) -> list[Diagnostic]:
     """What the reads and the local model show; not all is known before the estimate settles."""
-    monitor, names, local = reader.monitor, reader.source.names, found.local_model
+    monitor, names = reader.monitor, reader.source.names
     seen = monitor.has_segments and not found.perfect  # whose gradients are rounding errors
-    outlying = monitor.outlying_segment(found.noise, reader.source.ordered)
+    surprise, place = monitor.outlying_segment(found.noise, reader.source.ordered)
     return [
         _order(found.drift, seen),
-        _blocks(*outlying, seen),
-        _condition(objective.coordinates.condition(local.spectrum, local.condition)),
-        *_identification(objective, found.null, names, settled),
+        _blocks(surprise, place, seen and place != ""),
+        _condition(condition_number(objective, found), names),
+        *_identification(objective, found.null, names, settled, where_empty(reader, found)),
     ]
+
+
+def where_empty(reader: Reader, found: Uncertainty) -> str:
+    """Where the empty columns are 0: of rows that came once, only the pilot rows can tell."""
+    if reader.source.rereadable or found.local_model.rows <= reader.monitor.pilot_rows:
+        return "0 in every row"
+    return "0 in the first rows, and no other row has information on it"
+
+
+def condition_number(objective: Objective, found: Uncertainty) -> float:
+    """Condition number of H in the columns as they were given, those that have an estimate."""
+    coordinates, local = objective.coordinates, found.local_model
+    if coordinates.preconditioner is None or not found.null.size:
+        return coordinates.condition(local.spectrum, local.condition)
+    size, values, Q = local.spectrum
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * Q.T * size
+    root = (root @ np.linalg.inv(coordinates.preconditioner))[:, ~found.null.not_identified]
+    if not root.any():
+        return np.inf
+    values = np.linalg.svd(root / np.linalg.norm(root, axis=0), compute_uv=False)
+    return float((values[0] / values[-1]) ** 2)
 
 
 def _order(drift: float, examined: bool) -> Diagnostic:
@@ -122,20 +146,29 @@ def _blocks(surprise: float, place: str, examined: bool) -> Diagnostic:
     return Diagnostic("outlying blocks", ok, said)
 
 
-def _condition(condition: float) -> Diagnostic:
+def _condition(condition: float, names: tuple[str, ...]) -> Diagnostic:
     ok = condition < LARGEST_CONDITION
     if ok:
         said = f"of H, columns scaled: {condition:.3g}."
     else:
         said = (
             f"columns nearly determine one another ({condition:.1g}): single coefficients are "
-            "known poorly; drop or combine columns."
+            f"known poorly; {_on_powers(names) or 'drop or combine columns'}."
         )
     return Diagnostic("condition", ok, said)
 
 
+def _on_powers(names: tuple[str, ...]) -> str:
+    """How to write powers of a column that is far from 0, if there are any."""
+    raised = next(filter(None, (re.fullmatch(r"I\((\w+) \*\* \d+\)", n) for n in names)), None)
+    if raised is None:
+        return ""
+    x = raised[1]
+    return f"centre {x} before it is raised: center({x}) + I(center({x})**2) fits the same curve"
+
+
 def _identification(
-    objective: Objective, null: NullSpace, names: tuple[str, ...], settled: bool
+    objective: Objective, null: NullSpace, names: tuple[str, ...], settled: bool, where: str
 ) -> list[Diagnostic]:
     """Directions without an estimate: because of X, and because of y. The status has the advice."""
     empty = null.is_empty
@@ -160,14 +193,18 @@ def _identification(
     found = [Diagnostic("separation", ok, said)]
     if empty.any():
         columns = "1 column is" if empty.sum() == 1 else f"{empty.sum()} columns are"
-        said = f"{columns} 0 in every row, without an estimate (nan): {listed(empty, names)}."
+        said = f"{columns} {where}, without an estimate (nan): {listed(empty, names)}."
         found.append(Diagnostic("empty columns", False, said))
     return found
 
 
-def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> list[Diagnostic]:
-    """The bias of order p/N, unless the objective is penalised or it is not known."""
-    if objective.ridge.matrix is not None:
+def bias_diagnostic(objective: Objective, found: Uncertainty, sample: Sample) -> list[Diagnostic]:
+    """The bias of order p/N, unless the objective is penalised or it is not known.
+
+    Directions that only rows without residuals see are left out: their standard errors are 0.
+    """
+    local = found.local_model
+    if objective.ridge.matrix is not None or found.perfect:
         return []
     try:
         shift = bias(objective, local, sample.rows)
@@ -175,8 +212,9 @@ def bias_diagnostic(objective: Objective, local: LocalModel, sample: Sample) -> 
         return []
     if shift is None:
         return []
-    size, share = local.wald_norm(shift), len(shift) / local.count
-    ok = size <= LARGEST_BIAS
+    noise, W = (part[..., found.exact.shape[1] :] for part in noise_spectrum(local))
+    size = float(np.sqrt((np.square(W.T @ (local.hessian @ shift)) / noise).sum()))
+    share, ok = len(shift) / local.count, size <= LARGEST_BIAS
     said = f"p/N = {share:.2g} biases estimates by {size:.2g} standard errors at worst"
     if not ok:
         said += "; intervals are off by that: use more rows, fewer columns, or a penalty"

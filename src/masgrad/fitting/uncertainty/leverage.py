@@ -1,0 +1,86 @@
+"""HC3: gradients divided by 1 - leverage.
+
+Leverages are those of the expected H at the estimate: at most 1, which observed curvatures do not
+ensure. A row of leverage 1 alone determines some direction. Its residual is 0, so that HC3 has 0/0
+there: it is left out, and the covariance of coefficients that depend on it is NaN.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from masgrad.data.regression import weight_of
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.sources import Sample
+from masgrad.models.glm import add_offset
+from masgrad.types import Rows
+
+FULL_LEVERAGE = 1e-8
+"""Distance of a leverage from 1 that is 0 to rounding."""
+
+
+def leveraged_meat(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    local: LocalModel,
+    B: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of g g' / (1 - h)^2 with h the leverage of a row, the meat of HC3; and a mask.
+
+    B is a basis of the directions of phi that have an estimate. The mask has the coefficients of
+    theta that depend on a row of leverage 1, which is left out.
+    """
+    total, undefined = np.zeros_like(local.meat), np.zeros(len(local.point), bool)
+    if not B.shape[1]:
+        return total, undefined
+    expected = _expected_hessian(objective, reader, sample, local.point)
+    part = replace(local, point=local.point @ B, hessian=B.T @ expected @ B)
+    half = B @ np.linalg.cholesky(part.inverse())
+    influence = objective.coordinates.matrix @ half @ half.T
+    for rows in _every_row(reader, sample):
+        Z, alone = _leveraged_block(objective, local.point, half, rows)
+        total += Z.T @ Z
+        moved = np.abs(influence @ alone.T)
+        scale = np.sqrt(np.square(objective.coordinates.matrix @ half).sum(1))[:, None]
+        length = np.sqrt(np.square(alone @ half).sum(1))
+        undefined |= (moved > FULL_LEVERAGE * scale * length).any(1)
+    return total, undefined
+
+
+def _every_row(reader: Reader, sample: Sample) -> Iterator[Rows]:
+    """All rows again; their number is shown."""
+    parts = reader.every_row(sample)
+    assert parts is not None
+    for rows in parts:
+        yield rows
+        reader.tick(len(rows[1]))
+
+
+def _expected_hessian(
+    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray
+) -> np.ndarray:
+    """The expected H of all rows at phi."""
+    assert objective.family is not None
+    total = np.zeros((len(phi), len(phi)))
+    for rows in _every_row(reader, sample):
+        U, a = objective.features(rows), weight_of(rows)
+        w = objective.family.information(add_offset(U @ phi, rows))
+        total += U.T @ ((w if a is None else a * w)[:, None] * U)
+    return total
+
+
+def _leveraged_block(
+    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradients over 1 - h, row by row; and the rows in phi whose h is 1."""
+    assert objective.family is not None
+    U, a = objective.features(rows), weight_of(rows)
+    t = add_offset(U @ phi, rows)
+    r = objective.family.slope(t, rows[1])
+    left = 1.0 - objective.family.information(t) * np.square(U @ half).sum(1)
+    r, alone = r if a is None else r * np.sqrt(a), left <= FULL_LEVERAGE
+    return U * np.where(alone, 0.0, r / np.where(alone, 1.0, left))[:, None], U[alone]
