@@ -27,7 +27,7 @@ from masgrad.fitting.optimise.line_search import (
 from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
     distance,
-    next_newton_step,
+    next_missed_step,
     predict_remainder,
     update_moments,
 )
@@ -48,8 +48,8 @@ ERROR_CHANGE = 0.005
 LARGEST_BOUND = 10.0
 """Bound on the remainder, in tolerances, with which reads end."""
 
-NEXT_STEP = 2.0
-"""What may be left after a step, in units of the one that would follow it."""
+NEXT_STEP = 3.0
+"""What may be left after a step, in units of what is expected to be missed of the next."""
 
 LARGEST_UNJUDGED = 0.1
 """Bound on the remainder, in standard errors, of a last step that is not judged by the loss."""
@@ -262,8 +262,8 @@ class Newton:
         damped = distance(objective, total, step.full_step)
         remainder = prediction.bound if step.share == 1 else damped
         if before is not None and before.share == 1 and not before.scored:
-            next_one = next_newton_step(objective, total, step.step, before.step)
-            remainder = max(remainder, NEXT_STEP * next_one)
+            steps = step.step, before.step, before.prediction.extra_step
+            remainder = max(remainder, NEXT_STEP * next_missed_step(objective, total, *steps))
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder
         prior = None if prediction.trusted else objective.prior  # else its M and H were moved
         shift = 0.0

@@ -97,19 +97,19 @@ class Reads:
         try:
             again = self.plain_newton()
         except (NotConvex, OptimumOnBorder):
-            if done is None:
+            if done is None or self.objective.bounded:
                 raise
             return done
         ends = [again] if done is None else [done, again]
         lowest = min(ends, key=lambda end: end.local_model.loss)
-        if self.objective.bounded and not self._is_sound(lowest):
-            raise optimum_on_border(self.objective)
         return replace(lowest, reads=sum(end.reads for end in ends))
 
     def plain_newton(self) -> Estimate:
         """Newton's method over all rows from a safe start; pilot rows predict nothing."""
         newton = self._newton(unlike=lambda total: not self.sample.complete)
         done = self._with_flat(newton.minimise([self._safe], self._rule(0)))
+        if self.objective.bounded and not self._is_sound(done):
+            raise optimum_on_border(self.objective)
         return replace(done, stages=(("pilot rows", self.start.point), *_stages(done, 0)))
 
     def _in_memory(self) -> Estimate:

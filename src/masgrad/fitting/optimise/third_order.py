@@ -37,7 +37,7 @@ GROUPS = 16
 REPRESENTATIVE_SHARE = 0.25
 """Share of the others' information, row by row, that representative rows have in any direction."""
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.85
 """Confidence of a bound on a remainder: most of them are far below their bound, being of fourth
 order, so that 99 % of all remainders are."""
 
@@ -195,15 +195,21 @@ def error_bound(
     return float(max(over_contrasts, each) * np.sqrt(max(heavy, 1.0)))
 
 
-def next_newton_step(
-    objective: Objective, total: LocalModel, step: np.ndarray, before: np.ndarray
+def next_missed_step(
+    objective: Objective,
+    total: LocalModel,
+    step: np.ndarray,
+    before: np.ndarray,
+    foreseen: np.ndarray,
 ) -> float:
-    """Length of the step after this one, if both are whole Newton steps: each has the square.
+    """Length of what will be missed of the step after this one, if pilot rows foresee as before.
 
-    It counts rows on which a curvature hangs, though none of them may be among the pilot rows.
+    Newton's steps have the square of each other's length. Of this one they foresaw a part; where a
+    curvature hangs on rows that are not among them, they foresee nothing.
     """
     new, old = (distance(objective, total, of) for of in (step, before))
-    return new * min(new / old, 1.0) ** 2 if old > 0 else 0.0
+    missed = distance(objective, total, step - foreseen)
+    return missed * min(new / old, 1.0) ** 2 if old > 0 else 0.0
 
 
 def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float:
