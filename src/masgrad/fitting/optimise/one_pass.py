@@ -40,6 +40,9 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import PILOT_ROWS, Sample, join
 from masgrad.types import Rows
 
+KEPT_SHARE = 0.25
+"""Share of the memory for kept rows that is full after most of them were dropped."""
+
 SHORTEST_SHARE = 1 / 16
 """Length of a segment after one that was unlike the rows before it, as a share of these."""
 
@@ -152,21 +155,25 @@ class OnePass:
         return drawn(self.objective, Segment(local, pool=Pool(rows)), draw)
 
     def _within_memory(self, segments: list[Segment]) -> list[Segment]:
-        """The segments; most of the rows in memory are dropped if they are too many."""
-        while True:
-            held = [0 if s.pool is None else s.pool.rows.bytes_held for s in segments]
-            if sum(held) <= self.options.memory // 4:
-                return segments
-            rng = np.random.default_rng([self.options.seed, 4, len(segments), sum(held)])
-            known = merged([s.local for s in segments])
-            pairs = zip(segments, held, strict=True)
-            segments = [self._thinned(s, known, rng) if size else s for s, size in pairs]
+        """The segments; if rows take too much memory, most are dropped, as many in each segment."""
+        held = [s.pool for s in segments if s.pool is not None and s.pool.rows.bytes_held]
+        most = self.options.memory // 4
+        if sum(pool.rows.bytes_held for pool in held) <= most:
+            return segments
+        factor = sum(pool.rows.bytes_held * pool.factor for pool in held) / (KEPT_SHARE * most)
+        known = merged([s.local for s in segments])
+        rng = np.random.default_rng([self.options.seed, 4, len(segments)])
+        return [self._thinned(s, known, factor, rng) for s in segments]
 
-    def _thinned(self, segment: Segment, known: LocalModel, rng: np.random.Generator) -> Segment:
+    def _thinned(
+        self, segment: Segment, known: LocalModel, factor: float, rng: np.random.Generator
+    ) -> Segment:
         """The segment with a part of its rows in memory, and those of high leverage."""
-        assert segment.pool is not None
-        pool = with_high_leverage(self.objective, segment.pool, segment.local, known, RANDOM_ROWS)
-        return replace(segment, pool=pool.thinned(rng))
+        pool = segment.pool
+        if pool is None or not pool.rows.bytes_held:
+            return segment
+        pool = with_high_leverage(self.objective, pool, segment.local, known, RANDOM_ROWS)
+        return replace(segment, pool=pool.thinned(factor, rng))
 
     def _near(self, segments: list[Segment], segment: Segment) -> np.ndarray | None:
         """The estimate with another segment; None if that was summed too far away from it."""

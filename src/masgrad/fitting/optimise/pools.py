@@ -1,7 +1,8 @@
 """Rows of a single read that stay in memory, and those of them that must not be left to chance.
 
 A segment's rows are kept as they came. If there are too many, most of them are dropped at random,
-and each of the others stands for as many more. Rows of high leverage are told apart before that.
+so that each of the others, in whatever segment, stands for as many. Rows of high leverage are told
+apart before that.
 """
 
 from dataclasses import dataclass, replace
@@ -18,8 +19,8 @@ from masgrad.fitting.sources import join, size_in_bytes
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 
-KEPT_SHARE = 0.25
-"""Share of the rows in memory that stay there if there are too many."""
+FEWEST_KEPT = 1 << 13
+"""Rows of a segment that are never dropped."""
 
 HIGH_LEVERAGE = 0.05
 """Share of what is known of a column that `factor` rows like this one would bring: such a row is
@@ -130,9 +131,11 @@ class Pool:
             losses = (objective.losses(phi, block) for block in self.rows.blocks)
             return not objective.bounded or all(np.isfinite(some).all() for some in losses)
 
-    def thinned(self, rng: np.random.Generator) -> "Pool":
-        """A part of the pool, at random."""
-        size = max(1, int(KEPT_SHARE * self.others))
+    def thinned(self, factor: float, rng: np.random.Generator) -> "Pool":
+        """A random part of the pool, each row of which stands for `factor` rows."""
+        size = max(FEWEST_KEPT, int(self.others * self.factor / factor))
+        if size >= self.others:
+            return self
         rows = HeldRows(self.draw(size, rng))
         return Pool(rows, self.factor * self.others / size, None, self.high)
 
