@@ -41,7 +41,7 @@ NEAR_STEP = 0.1
 CLEARLY_WORSE = 4.0
 """Standard errors by which the loss of kept rows rises at a point that is refused."""
 
-STEPS = 40
+STEPS = 200
 """Steps of a minimisation over kept rows."""
 
 CRAWL = 1e-3
