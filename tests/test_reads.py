@@ -6,6 +6,8 @@ import pytest
 import masgrad as mg
 from glm_oracle import reference
 from masgrad.errors import OrderWarning
+from masgrad.fitting.optimise.one_pass import OnePass
+from masgrad.fitting.sources import size_in_bytes
 from real_data import BY_NAME, options_of
 from scenarios import two_columns
 from test_real_data import errors_of, family_of
@@ -69,3 +71,24 @@ def test_a_rare_dummy_with_a_limit_on_reads(passes):
         best = mg.fit(mg.Poisson(), (X, y))
         r = mg.fit(mg.Poisson(), (X, y), passes=passes)
         assert np.abs((r.params - best.params) / best.bse).max() < 0.3
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+def test_rows_kept_from_a_long_single_read_stay_within_the_memory(rng, monkeypatch):
+    held = []
+
+    def see(self, segments):
+        segments = within(self, segments)
+        used = [stratum.rows for s in segments[2:] for stratum in s.strata]
+        kept = [s.pool.rows.blocks for s in segments[2:]]
+        held.append(sum(size_in_bytes(block) for blocks in used + kept for block in blocks))
+        return segments
+
+    within = OnePass._within_memory
+    monkeypatch.setattr(OnePass, "_within_memory", see)
+    X = np.column_stack([np.ones(300_000), rng.normal(size=(300_000, 4))])
+    y = np.sort(rng.poisson(1.0, 300_000)).astype(float)
+    blocks = ((X[i : i + 2000], y[i : i + 2000]) for i in range(0, len(y), 2000))
+    mg.fit(mg.Poisson(), blocks, memory="2MB")
+    assert len(held) > 10 and max(held) < 2 * 2**20

@@ -168,12 +168,18 @@ class OnePass:
     def _thinned(
         self, segment: Segment, known: LocalModel, factor: float, rng: np.random.Generator
     ) -> Segment:
-        """The segment with a part of its rows in memory, and those of high leverage."""
+        """The segment with a part of its rows in memory, and those of high leverage.
+
+        Rows in use are drawn again: nothing else is to hold those that are dropped.
+        """
         pool = segment.pool
         if pool is None or not pool.rows.bytes_held:
             return segment
-        pool = with_high_leverage(self.objective, pool, segment.local, known, RANDOM_ROWS)
-        return replace(segment, pool=pool.thinned(factor, rng))
+        size = min(RANDOM_ROWS, pool.size_at(factor))
+        pool = with_high_leverage(self.objective, pool, segment.local, known, size)
+        thinned = replace(segment, pool=pool.thinned(factor, rng), controlled=True)
+        draw = Draw(RANDOM_ROWS, (self.options.seed, 6, int(rng.integers(1 << 31))))
+        return drawn(self.objective, thinned, draw)
 
     def _near(self, segments: list[Segment], segment: Segment) -> np.ndarray | None:
         """The estimate with another segment; None if that was summed too far away from it."""

@@ -19,8 +19,8 @@ from masgrad.fitting.sources import join, size_in_bytes
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 
-FEWEST_KEPT = 1 << 13
-"""Rows of a segment that are never dropped."""
+FEWEST_KEPT = 64
+"""Rows of a segment that are never dropped, so that they have a sampling error."""
 
 HIGH_LEVERAGE = 0.05
 """Share of what is known of a column that `factor` rows like this one would bring: such a row is
@@ -131,10 +131,14 @@ class Pool:
             losses = (objective.losses(phi, block) for block in self.rows.blocks)
             return not objective.bounded or all(np.isfinite(some).all() for some in losses)
 
+    def size_at(self, factor: float) -> int:
+        """Number of rows that are left if each stands for `factor` rows."""
+        return min(self.others, max(FEWEST_KEPT, int(self.others * self.factor / factor)))
+
     def thinned(self, factor: float, rng: np.random.Generator) -> "Pool":
         """A random part of the pool, each row of which stands for `factor` rows."""
-        size = max(FEWEST_KEPT, int(self.others * self.factor / factor))
-        if size >= self.others:
+        size = self.size_at(factor)
+        if size == self.others:
             return self
         rows = HeldRows(self.draw(size, rng))
         return Pool(rows, self.factor * self.others / size, None, self.high)
