@@ -190,7 +190,8 @@ def test_the_step_size_does_not_matter(many):
 
 
 def test_rows_sorted_by_the_response(many):
-    """The first rows are of one class. Reads that correct do not mind; a single one says so."""
+    """The first rows are of one class. Reads that correct do not mind, nor does a single one that
+    may keep rows; else it says so."""
     (X, y), _ = many
     order = np.argsort(y, kind="stable")
     X = np.column_stack([np.ones(len(y)), X[:, :3]])
@@ -199,8 +200,12 @@ def test_rows_sorted_by_the_response(many):
     with pytest.warns(OrderWarning, match="drift"):
         r = mg.fit(mg.Logistic(), mg.Stream(lambda: pieces(X[order], y[order], 5000)))
     assert in_errors(exact, r.theta) < 1e-3
+    with pytest.warns(OrderWarning, match="kept"):
+        r = mg.fit(mg.Logistic(), pieces(X[order], y[order], 5000))
+    assert in_errors(exact, r.theta) < 1e-6
     with pytest.warns() as seen:
-        mg.fit(mg.Logistic(), pieces(X[order], y[order], 5000))
+        r = mg.fit(mg.Logistic(), pieces(X[order], y[order], 5000), memory="1MB")
+    assert in_errors(exact, r.theta) < r.fit_info.remainder
     said = {w.category: str(w.message) for w in seen}
     assert "single read" in said[OrderWarning] and "may still be" in said[AccuracyWarning]
 

@@ -7,6 +7,8 @@ import pytest
 import masgrad as mg
 from glm_oracle import reference
 from masgrad.errors import InputError, OrderWarning
+from masgrad.fitting.optimise.one_pass import OnePass
+from masgrad.fitting.sources import size_in_bytes
 from real_data import BY_NAME, options_of
 from scenarios import two_columns
 from test_real_data import errors_of, family_of
@@ -88,3 +90,24 @@ def test_a_late_missing_value_is_named_by_its_row(kind, passes, tmp_path):
         (frame.to_csv if kind == "csv" else frame.to_parquet)(data, index=False)
     with pytest.raises(InputError, match=f"column 'x' holds nan at row {bad}"):
         mg.glm("y ~ x", data, family="poisson", passes=passes)
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+def test_rows_kept_from_a_long_single_read_stay_within_the_memory(rng, monkeypatch):
+    held = []
+
+    def see(self, segments):
+        segments = within(self, segments)
+        used = [stratum.rows for s in segments[2:] for stratum in s.strata]
+        kept = [s.pool.rows.blocks for s in segments[2:]]
+        held.append(sum(size_in_bytes(block) for blocks in used + kept for block in blocks))
+        return segments
+
+    within = OnePass._within_memory
+    monkeypatch.setattr(OnePass, "_within_memory", see)
+    X = np.column_stack([np.ones(300_000), rng.normal(size=(300_000, 4))])
+    y = np.sort(rng.poisson(1.0, 300_000)).astype(float)
+    blocks = ((X[i : i + 2000], y[i : i + 2000]) for i in range(0, len(y), 2000))
+    mg.fit(mg.Poisson(), blocks, memory="2MB")
+    assert len(held) > 10 and max(held) < 2 * 2**20

@@ -104,7 +104,7 @@ def test_the_gradient_after_an_extra_step_is_the_predicted_one():
     local = r.local_model
     exact = Objective(mg.Poisson(), r.coordinates).local_model(local.point, (X, y))
     off = (local.gradient - exact.gradient) / np.sqrt(np.diag(exact.meat))
-    assert np.abs(off).max() < 1e-3
+    assert np.abs(off).max() < 3e-3
 
 
 @pytest.mark.parametrize(

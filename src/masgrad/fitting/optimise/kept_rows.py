@@ -1,47 +1,51 @@
 """Rows kept from a single read, and what they say of the others.
 
 A segment of rows is summed once, at the point phi_s that was known by then. Its local model misses
-the third order on the way to the estimate. Some of its rows are kept, and tell it: in two strata,
-the rows of high leverage, each of which stands for itself, and a random part of the others, whose
-rows stand for `factor` rows each. So the segment's loss is
+the third order on the way to the estimate. Its rows stay in memory as long as there is room, and a
+random part of them after that (`Pool`). Some of these are in use, and tell what is missed: in two
+strata, the rows of high leverage, each of which stands for itself, and a random part of the others,
+whose rows stand for `factor` rows each. So the segment's loss is
 
-    sum over all its rows of their quadratic  +  factor * sum over kept rows of (loss - quadratic),
+    sum over all its rows of their quadratic  +  factor * sum over used rows of (loss - quadratic),
 
-and likewise its gradient, H and M (a control variate). The sum over segments is a function that can
-be minimised like any other, and the spread of the random strata says how far its minimum may be
-from that of all rows.
+and likewise its gradient, H and M (a control variate). If phi_s was far from the estimate, the
+quadratics say nothing, and the loss is `factor` times that of the used rows; if all rows are in
+use, it is exact. The sum over segments is a function that can be minimised like any other, and the
+spread of the random strata says how far its minimum may be from that of all rows.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, pick
-from masgrad.data.regression import weight_of
+from masgrad.data.arrays import count_rows
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
-from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.objective.objective import H_AND_M, BadBlock, Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
-from masgrad.fitting.optimise.third_order import GROUPS
+from masgrad.fitting.optimise.pools import Pool
 from masgrad.fitting.sources import join
-from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 
-RANDOM_ROWS, RANDOM_ROWS_IF_UNLIKE = 1 << 12, 1 << 14
-"""Rows of a segment that are kept at random, and of one that is unlike those before it."""
+RANDOM_ROWS = 1 << 12
+"""Rows of a segment that are used at random at first."""
 
-HIGH_LEVERAGE = 1e-3
-"""Share of what is known of a column, by H or by M, that a row of high leverage brings."""
+FAR = 0.2
+"""Share of a step by which its quadratic misses it, beyond which a segment was summed too far
+away."""
 
-MOST_OF_A_BLOCK = 0.25
-"""Share of a block that may be kept for its leverage."""
+NEAR_STEP = 0.1
+"""Length of a step, in standard errors, that is never too far."""
 
 CLEARLY_WORSE = 4.0
 """Standard errors by which the loss of kept rows rises at a point that is refused."""
 
-STEPS = 40
+STEPS = 200
 """Steps of a minimisation over kept rows."""
+
+CRAWL = 1e-3
+"""Share of a step that could be made, below which no other follows."""
 
 NEGLIGIBLE_DECREMENT = 1e-8
 """Squared length of a step, in standard errors, that is the last."""
@@ -49,38 +53,99 @@ NEGLIGIBLE_DECREMENT = 1e-8
 
 @dataclass(frozen=True)
 class Stratum:
-    """Kept rows.
+    """Rows in use.
 
     Args:
-        rows: the rows.
+        rows: blocks of them.
         factor: number of rows of the segment that each stands for.
         local: their local model where the segment was summed.
     """
 
-    rows: Rows
+    rows: tuple[Rows, ...]
     factor: float
     local: LocalModel
+
+    @cached_property
+    def count(self) -> int:
+        return sum(count_rows(block) for block in self.rows)
+
+    def losses(self, objective: Objective, phi: np.ndarray) -> np.ndarray:
+        return np.concatenate([objective.losses(phi, block) for block in self.rows])
+
+    def missed_gradient(
+        self, objective: Objective, phi: np.ndarray, step: np.ndarray
+    ) -> np.ndarray:
+        """What the quadratic of all rows of the segment misses at the end of a step."""
+        missed = [objective.missed_gradient(phi, step, block) for block in self.rows]
+        return self.factor * np.sum(missed, 0)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that were summed at one point, and those of them that were kept."""
+    """Rows that were summed at one point.
+
+    Args:
+        local: their local model there.
+        strata: those in use.
+        pool: those in memory.
+        controlled: whether the quadratic is used: not if its point was far from the estimate.
+    """
 
     local: LocalModel
     strata: tuple[Stratum, ...] = ()
+    pool: Pool | None = None
+    controlled: bool = True
 
-    def at(self, objective: Objective, phi: np.ndarray) -> LocalModel:
-        """The local model of the segment at phi, as far as the kept rows tell it."""
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether all rows are in use."""
+        used = sum(s.count for s in self.strata if s.factor == 1)
+        return bool(self.strata) and used == self.local.rows
+
+    def at(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
+        """The local model of the segment at phi, as far as the rows in use tell it."""
+        there = [local_model(objective, phi, s.rows, parts) for s in self.strata]
+        if self.strata and not self.controlled:
+            total = reduce(LocalModel.merge, map(_times, there, [s.factor for s in self.strata]))
+            known = self.local
+            return replace(total, count=known.count, rows=known.rows, constants=known.constants)
         moved = self.local.at(phi)
-        for stratum in self.strata:
-            there, here = objective.local_model(phi, stratum.rows), stratum.local.at(phi)
-            moved = _corrected(moved, there, here, stratum.factor)
+        for stratum, model in zip(self.strata, there, strict=True):
+            moved = _corrected(moved, model, stratum.local.at(phi), stratum.factor)
         return moved
 
+    def missed_gradient(self, objective: Objective, step: np.ndarray) -> np.ndarray:
+        """What the quadratic misses a step away, as far as the rows in use tell it."""
+        begin = self.local.point
+        return np.sum([s.missed_gradient(objective, begin, step) for s in self.strata], 0)
+
     def quadratic(self, phi: np.ndarray) -> float:
-        """The loss at phi by quadratics, but for the kept rows."""
+        """The loss at phi by quadratics, but for the rows in use."""
+        if self.strata and not self.controlled:
+            return 0.0
         kept = sum(s.factor * s.local.at(phi).loss for s in self.strata)
         return self.local.at(phi).loss - kept
+
+
+def local_model(
+    objective: Objective, phi: np.ndarray, rows: Sequence[Rows], parts: Parts = H_AND_M
+) -> LocalModel:
+    """The local model of blocks of rows."""
+    return reduce(LocalModel.merge, (objective.local_model(phi, b, parts) for b in rows))
+
+
+def _times(model: LocalModel, factor: float) -> LocalModel:
+    """The local model of rows each of which stands for `factor` rows."""
+    information = model.information
+    return replace(
+        model,
+        gradient=factor * model.gradient,
+        hessian=factor * model.hessian,
+        meat=factor * model.meat,
+        squares=factor * model.squares,
+        loss=factor * model.loss,
+        information=None if information is None else factor * information,
+    )
 
 
 def _corrected(model: LocalModel, there: LocalModel, here: LocalModel, factor: float) -> LocalModel:
@@ -99,22 +164,27 @@ def _corrected(model: LocalModel, there: LocalModel, here: LocalModel, factor: f
     )
 
 
-# The function that kept rows define.
+# The function that the rows in use define.
 
 
-def model_at(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) -> LocalModel:
-    """The local model of all segments at phi.
+def model_at(
+    objective: Objective, segments: Sequence[Segment], phi: np.ndarray
+) -> tuple[LocalModel, LocalModel]:
+    """The local model of all segments at phi, and the same with H and M of where they were summed.
 
-    H and M are those of where segments were summed if these are definite, and kept rows, which
-    stand for others, make them indefinite.
+    H and M of the first are those of the second if these are definite, and kept rows, which stand
+    for others, make them indefinite.
     """
-    moved = reduce(LocalModel.merge, [segment.at(objective, phi) for segment in segments])
-    if _is_definite(moved.hessian) and _is_definite(moved.meat):
-        return moved
-    summed = reduce(LocalModel.merge, [segment.local.at(phi) for segment in segments])
-    pairs = (moved.hessian, summed.hessian), (moved.meat, summed.meat)
-    H, M = (a if _is_definite(a) or not _is_definite(b) else b for a, b in pairs)
-    return replace(moved, hessian=H, meat=M)
+    parts = [segment.at(objective, phi) for segment in segments]
+    pairs = zip(segments, parts, strict=True)
+    moved = reduce(LocalModel.merge, parts)
+    summed = [s.local.at(phi) if s.controlled else part for s, part in pairs]
+    before = reduce(LocalModel.merge, summed)
+    H, M = (
+        a if _is_definite(a) or not _is_definite(b) else b
+        for a, b in ((moved.hessian, before.hessian), (moved.meat, before.meat))
+    )
+    return replace(moved, hessian=H, meat=M), before
 
 
 def _is_definite(moment: np.ndarray) -> bool:
@@ -124,19 +194,18 @@ def _is_definite(moment: np.ndarray) -> bool:
 def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) -> np.ndarray:
     """Where the sum over the segments is smallest, from phi.
 
-    Far away the quadratics of all rows and of the kept ones do not cancel, and their difference may
-    fall for ever. So a point is refused at which the kept rows alone are clearly worse.
+    Far away the quadratics of all rows and of the used ones do not cancel, and their difference may
+    fall for ever. So a point is refused at which the rows in use alone are clearly worse.
     """
     strata = [stratum for segment in segments for stratum in segment.strata]
-    phi = _inside(objective, strata, [phi, *(s.local.point for s in segments[::-1])])
-    before = [objective.losses(phi, stratum.rows) for stratum in strata]
+    points = [phi, *(s.local.point for s in segments[::-1])]
+    phi, before = _inside(objective, strata, points)
 
     def value(at: np.ndarray) -> float:
         with np.errstate(all="ignore"):
-            rises = [
-                objective.losses(at, stratum.rows) - old
-                for stratum, old in zip(strata, before, strict=True)
-            ]
+            rises = _rises(objective, strata, before, at)
+            if rises is None:
+                return np.inf
             rise = sum(s.factor * r.sum() for s, r in zip(strata, rises, strict=True))
             noise = sum(
                 max(s.factor * (s.factor - 1), 0.0) * np.square(r).sum()
@@ -146,11 +215,19 @@ def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) 
         clearly_worse = not rise <= CLEARLY_WORSE * np.sqrt(noise)
         return np.inf if clearly_worse or not np.isfinite(total) else total
 
+    before_last = [phi, np.zeros_like(phi)]  # the point before, and the step from there
+
     def propose(at: np.ndarray, count: int) -> Proposal:
-        total = model_at(objective, segments, at)
+        (old, asked), crawls = before_last, False
+        if count:
+            crawls = np.linalg.norm(at - old) < CRAWL * np.linalg.norm(asked)
+        if crawls:  # a border of the domain is in the way
+            return Proposal(at, last=True)
+        parts = [segment.at(objective, at, Parts(meat=False)) for segment in segments]
+        total = reduce(LocalModel.merge, parts)
         step = descent_step(total)
         last = -float(total.gradient @ step) <= NEGLIGIBLE_DECREMENT
-        there = at + step
+        there, before_last[:] = at + step, (at, step)
         return Proposal(at if last and value(there) == np.inf else there, last=last)
 
     try:
@@ -159,14 +236,30 @@ def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) 
         return phi
 
 
+def _rises(
+    objective: Objective, strata: Sequence[Stratum], before: Sequence[np.ndarray], at: np.ndarray
+) -> list[np.ndarray] | None:
+    """By how much the loss of every row rises; None as soon as some row has no loss."""
+    rises = []
+    for stratum, old in zip(strata, before, strict=True):
+        rises.append(stratum.losses(objective, at) - old)
+        if not np.isfinite(rises[-1]).all():
+            return None
+    return rises
+
+
 def _inside(
     objective: Objective, strata: Sequence[Stratum], points: Sequence[np.ndarray]
-) -> np.ndarray:
-    """The first of the points at which every kept row has a loss; the first of all if none has."""
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The first of the points at which every row has a loss, or the first of all; losses there."""
+    first = None
     for at in points:
-        if all(np.isfinite(objective.losses(at, s.rows)).all() for s in strata):
-            return at
-    return points[0]
+        losses = [stratum.losses(objective, at) for stratum in strata]
+        if all(np.isfinite(some).all() for some in losses):
+            return at, losses
+        first = (at, losses) if first is None else first
+    assert first is not None
+    return first
 
 
 def descent_step(total: LocalModel) -> np.ndarray:
@@ -179,107 +272,33 @@ def descent_step(total: LocalModel) -> np.ndarray:
     return -total.gradient / np.maximum(np.abs(np.diag(total.hessian)), 1e-300)
 
 
-def sampling_errors(
-    objective: Objective, segments: Sequence[Segment], total: LocalModel
-) -> list[np.ndarray]:
-    """Errors of the minimum by the choice of the random rows: for each stratum (groups, p)."""
-    found = []
-    for segment in segments:
-        for stratum in segment.strata:
-            if stratum.factor == 1:
-                continue
-            groups = blocks(stratum.rows, max(1, -(-count_rows(stratum.rows) // GROUPS)))
-            step = total.point - segment.local.point
-            missed = [objective.missed_gradient(segment.local.point, step, g) for g in groups]
-            each = stratum.factor * len(missed) * np.array([total.solve(m) for m in missed])
-            away = each - each.mean(0) if len(each) > 1 else each
-            found.append(away / np.sqrt(len(each)))
-    return found
-
-
-# Which rows are kept.
+# Which rows are used.
 
 
 @dataclass(frozen=True)
-class Keeper:
-    """Chooses the rows of a segment that are kept.
+class Draw:
+    """How many rows of a segment are used at random, and the seed of the choice."""
 
-    Args:
-        objective: the loss.
-        phi: where the segment is summed.
-        known: the local model of the rows before it.
-        share: of the rows that are kept at random.
-        seed: for the choice.
-    """
-
-    objective: Objective
-    phi: np.ndarray
-    known: LocalModel
-    share: float
+    size: int
     seed: tuple[int, ...]
 
-    def choose(self, number: int, rows: Rows) -> tuple[Rows | None, Rows]:
-        """From block `number`: the rows of high leverage, if any, and a random part of the rest."""
-        rng = np.random.default_rng([*self.seed, number])
-        high = self._high_leverage(rows)
-        others = np.flatnonzero(~high)
-        many = int(np.ceil(self.share * len(others)))
-        chosen = np.sort(rng.choice(others, many, replace=False))
-        kept = pick(lambda a: a[high], rows) if high.any() else None
-        return kept, pick(lambda a: a[chosen], rows)
 
-    def _high_leverage(self, rows: Rows) -> np.ndarray:
-        """Mask of the rows with a large share of what is known of columns, by H and by M."""
-        none, family, known = np.zeros(count_rows(rows), bool), self.objective.family, self.known
-        if family is None:
-            return none
-        a, t = weight_of(rows), add_offset(self.objective.predictors(self.phi, rows), rows)
-        H = (known if self.objective.convex else known.expected()).hessian
-        sizes = np.column_stack([np.diag(H), np.diag(known.meat)])
-        per_unit = _inverse(sizes)
-        with np.errstate(all="ignore"):
-            r, w = family.slope_and_curvature(t, rows[1])
-            sizes = np.column_stack([np.abs(w), r * r] if a is None else [a * np.abs(w), a * r * r])
-            largest = np.square(self.objective.largest_standardised(rows))
-            if sizes.max(0) @ (largest[:, None] * per_unit).max(0) < HIGH_LEVERAGE:
-                return none
-            squares = np.square(self.objective.standardised(rows))
-            each = [(squares * column).max(1) for column in per_unit.T]
-            shares = np.nan_to_num((sizes * np.column_stack(each)).sum(1), nan=np.inf)
-        most = max(1, int(MOST_OF_A_BLOCK * len(none)))
-        bar = np.partition(shares, -most)[-most] if len(none) > most else 0.0
-        return shares > max(HIGH_LEVERAGE, float(bar))
-
-
-def _inverse(sizes: np.ndarray) -> np.ndarray:
-    """1 / size; very large for what nothing is known of."""
-    return 1 / np.maximum(sizes, np.maximum(1e-12 * sizes.max(0), 1e-300))
-
-
-def segment_of(
-    objective: Objective, local: LocalModel, chosen: Sequence[tuple[Rows | None, Rows]]
-) -> Segment:
-    """The segment with the rows that were chosen from its blocks."""
-    high = [kept for kept, _ in chosen if kept is not None]
-    strata, known = [], 0
-    if high:
-        rows = join(high)
-        known = count_rows(rows)
-        strata.append(Stratum(rows, 1.0, objective.local_model(local.point, rows)))
-    rows = join([part for _, part in chosen])
-    if count_rows(rows):
-        factor = max(1.0, (local.rows - known) / count_rows(rows))
-        strata.append(Stratum(rows, factor, objective.local_model(local.point, rows)))
-    return Segment(local, tuple(strata))
-
-
-def pseudo_segment(phi: np.ndarray, weight: np.ndarray) -> Segment:
-    """Pseudo-observations of phi: they hold what rows have not yet determined."""
-    W = np.diag(weight)
-    return Segment(LocalModel(0.0, phi, np.zeros_like(phi), W, W, information=W))
-
-
-def complete_segment(objective: Objective, phi: np.ndarray, rows: Rows) -> Segment:
-    """A segment all of whose rows are kept."""
-    local = objective.local_model(phi, rows)
-    return Segment(local, (Stratum(rows, 1.0, local),))
+def drawn(objective: Objective, segment: Segment, draw: Draw) -> Segment:
+    """The segment with as many of its rows in use, or with all that are in memory."""
+    pool, local = segment.pool, segment.local
+    assert pool is not None
+    if draw.size >= pool.others and pool.factor == 1:
+        whole = Stratum(tuple(pool.rows.blocks), 1.0, local)
+        return replace(segment, strata=(whole,), controlled=False)
+    strata = []
+    if pool.high is not None:
+        here = objective.local_model(local.point, pool.high)
+        strata.append(Stratum((pool.high,), 1.0, here))
+    if draw.size >= pool.others:
+        rows, factor = tuple(pool.rows.blocks), pool.factor
+    else:
+        rng = np.random.default_rng([*draw.seed, draw.size])
+        rows = (join(list(pool.draw(draw.size, rng))),)
+        factor = pool.factor * pool.others / draw.size
+    strata.append(Stratum(rows, factor, local_model(objective, local.point, rows)))
+    return replace(segment, strata=tuple(strata))

@@ -1,13 +1,14 @@
 """One read only: segments of rows, each summed where the rows before it lead.
 
 The pilot rows are fitted first. Every later segment, mostly as long as all before it, is summed at
-the optimum of what came before, so that few rows meet a poor estimate. Some rows of every segment
-are kept (`kept_rows.py`), and the estimate is the optimum of the segments' quadratics with what
-the kept rows say that these miss.
+the optimum of what came before, so that few rows meet a poor estimate. The rows of a segment are
+kept as long as memory allows, and a random part of them after that (`kept_rows.py`). The estimate
+is the optimum of the segments' quadratics with what a few of the kept rows say that these miss;
+more of them are used if it is not near enough for that, and all of a segment that was summed far
+from where the read ends, as in sorted data.
 
-If a segment is unlike the rows before it (they are sorted, or a new column occurs), its quadratic
-there is of little use. Then the segment, which is still in memory, is summed again where it and
-the rows before it lead together, and later segments are shorter.
+If a segment is unlike the rows before it (they are sorted, or a new column occurs), it is summed
+again, from memory, where it and the rows before it lead together, and later segments are shorter.
 """
 
 from dataclasses import dataclass, replace
@@ -20,41 +21,27 @@ from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.kept_rows import (
+    FAR,
+    NEAR_STEP,
     RANDOM_ROWS,
-    RANDOM_ROWS_IF_UNLIKE,
-    Keeper,
+    Draw,
     Segment,
     Stratum,
-    complete_segment,
-    descent_step,
+    drawn,
     minimum,
-    model_at,
-    pseudo_segment,
-    sampling_errors,
-    segment_of,
 )
 from masgrad.fitting.optimise.masgrad import pseudo_weights
+from masgrad.fitting.optimise.one_pass_end import End
 from masgrad.fitting.optimise.pieces import Piece, pieces
+from masgrad.fitting.optimise.pools import ArrayRows, HeldRows, Pool, with_high_leverage
 from masgrad.fitting.optimise.start import intercept_start
-from masgrad.fitting.optimise.third_order import (
-    distance,
-    error_bound,
-    is_homogeneous,
-    score_statistic,
-)
+from masgrad.fitting.optimise.third_order import is_homogeneous
 from masgrad.fitting.options import Options
-from masgrad.fitting.sources import PILOT_ROWS, Sample, join, random_rows
+from masgrad.fitting.sources import PILOT_ROWS, Sample, join
 from masgrad.types import Rows
 
-CONFIDENCE = 0.99
-"""Confidence of the bound on the remainder."""
-
-FAR = 0.2
-"""Share of a step by which its quadratic misses it, beyond which a segment was summed too far
-away."""
-
-NEAR_STEP = 0.1
-"""Length of a step, in standard errors, that is never too far."""
+KEPT_SHARE = 0.25
+"""Share of the memory for kept rows that is full after most of them were dropped."""
 
 SHORTEST_SHARE = 1 / 16
 """Length of a segment after one that was unlike the rows before it, as a share of these."""
@@ -93,21 +80,31 @@ class OnePass:
 
     def estimate(self, start: LocalModel) -> Estimate:
         """The estimate; `start` is the local model of the pilot rows at their optimum."""
-        pilot = complete_segment(self.objective, start.point, self.sample.rows)
+        pilot = self._pilot(start)
         weight = pseudo_weights(self.objective, self.sample.rows)
-        segments = [pseudo_segment(start.point, weight), *self._prior(pilot), pilot]
-        phi = minimum(self.objective, segments, start.point)
+        segments = [_pseudo_segment(start.point, weight), *self._prior(pilot), pilot]
+        phi = start.point
+        if self.objective.prior is not None:
+            phi = minimum(self.objective, segments, phi)
         rows = count_rows(self.sample.rows)
         stages, length = [(f"first {rows:,} rows", phi)], rows
         next_piece = pieces(self.objective, self.reader, self.sample, self.options.memory // 8)
         while not self.reader.monitor.interrupted and (piece := next_piece(length)) is not None:
-            segment, phi, alike = self._add(segments, piece, phi, length)
-            segments.append(segment)
+            segment, phi, alike = self._add(segments, piece, phi)
+            segments = self._within_memory([*segments, segment])
             rows += segment.local.rows
             length = rows if alike else max(PILOT_ROWS, int(SHORTEST_SHARE * rows))
             stages.append((f"{rows:,} rows", phi))
-        done = self._end(segments[1:], phi, start)
+        end = End(self.objective, self.reader, self.sample, self.options)
+        done = end.estimate(segments[1:], phi, start)
         return replace(done, stages=tuple(stages), single_read=True)
+
+    def _pilot(self, start: LocalModel) -> Segment:
+        """The segment of the pilot rows."""
+        objective, rows = self.objective, self.sample.rows
+        if objective.with_information and start.information is None:
+            start = objective.local_model(start.point, rows)
+        return self._with_rows(0, start, HeldRows((rows,), shared=True))
 
     def _prior(self, pilot: Segment) -> list[Segment]:
         """Earlier rows; without terms of third order of their own the pilot rows tell these.
@@ -122,14 +119,16 @@ class OnePass:
             return [Segment(prior)]
         rows = self.sample.rows
         here = self.objective.local_model(prior.point, rows)
-        return [Segment(prior, (Stratum(rows, prior.count / here.count, here),))]
+        return [Segment(prior, (Stratum((rows,), prior.count / here.count, here),))]
+
+    # Reading.
 
     def _add(
-        self, segments: list[Segment], piece: Piece, phi: np.ndarray, length: int
+        self, segments: list[Segment], piece: Piece, phi: np.ndarray
     ) -> tuple[Segment, np.ndarray, bool]:
         """The next segment, the estimate with it, and whether it was like the others."""
         try:
-            segment = self._read(segments, piece, phi, RANDOM_ROWS / length)
+            segment = self._read(segments, piece, phi)
         except BadBlock as bad:  # an exponential may overflow
             if not self.objective.admits(bad.rows):
                 raise
@@ -137,27 +136,50 @@ class OnePass:
         there = None if segment is None else self._near(segments, segment)
         if segment is not None and there is not None:
             return segment, there, True
+        pool = Pool(piece.first_rows(None if segment is None else segment.local.rows))
+        size = min(PILOT_ROWS, pool.others)
         rng = np.random.default_rng([self.options.seed, 3, len(segments)])
-        few = PILOT_ROWS / max(length, PILOT_ROWS)
-        rows = join([random_rows(b, 1 + int(few * count_rows(b)), rng) for b in piece.blocks()])
-        phi, share = self._refit(segments, rows, phi), RANDOM_ROWS_IF_UNLIKE / length
-        segment = self._read_again(segments, piece, phi, rows, share)
+        rows = join(list(pool.draw(size, rng)))
+        phi = self._refit(segments, rows, phi)
+        segment = self._read_again(segments, piece, phi, rows)
         return segment, minimum(self.objective, [*segments, segment], segment.local.point), False
 
-    def _read(
-        self, segments: list[Segment], piece: Piece, phi: np.ndarray, share: float
-    ) -> Segment:
-        """Sum over a piece at phi, and keep a share of its rows."""
+    def _read(self, segments: list[Segment], piece: Piece, phi: np.ndarray) -> Segment:
+        """Sum over a piece at phi."""
+        local = piece.read(phi)
+        return self._with_rows(len(segments), local, piece.first_rows(local.rows))
+
+    def _with_rows(self, number: int, local: LocalModel, rows: HeldRows | ArrayRows) -> Segment:
+        """A segment with the first of its rows in use."""
+        draw = Draw(RANDOM_ROWS, (self.options.seed, 2, number))
+        return drawn(self.objective, Segment(local, pool=Pool(rows)), draw)
+
+    def _within_memory(self, segments: list[Segment]) -> list[Segment]:
+        """The segments; if rows take too much memory, most are dropped, as many in each segment."""
+        held = [s.pool for s in segments if s.pool is not None and s.pool.rows.bytes_held]
+        most = self.options.memory // 4
+        if sum(pool.rows.bytes_held for pool in held) <= most:
+            return segments
+        factor = sum(pool.rows.bytes_held * pool.factor for pool in held) / (KEPT_SHARE * most)
         known = merged([s.local for s in segments])
-        seed = (self.options.seed, 2, len(segments))
-        keeper = Keeper(self.objective, phi, known, min(1.0, share), seed)
-        chosen = {}
+        rng = np.random.default_rng([self.options.seed, 4, len(segments)])
+        return [self._thinned(s, known, factor, rng) for s in segments]
 
-        def observe(number: int, rows: Rows) -> None:
-            chosen[number] = keeper.choose(number, rows)
+    def _thinned(
+        self, segment: Segment, known: LocalModel, factor: float, rng: np.random.Generator
+    ) -> Segment:
+        """The segment with a part of its rows in memory, and those of high leverage.
 
-        local = piece.read(phi, observe)
-        return segment_of(self.objective, local, [chosen[k] for k in sorted(chosen)])
+        Rows in use are drawn again: nothing else is to hold those that are dropped.
+        """
+        pool = segment.pool
+        if pool is None or not pool.rows.bytes_held:
+            return segment
+        size = min(RANDOM_ROWS, pool.size_at(factor))
+        pool = with_high_leverage(self.objective, pool, segment.local, known, size)
+        thinned = replace(segment, pool=pool.thinned(factor, rng), controlled=True)
+        draw = Draw(RANDOM_ROWS, (self.options.seed, 6, int(rng.integers(1 << 31))))
+        return drawn(self.objective, thinned, draw)
 
     def _near(self, segments: list[Segment], segment: Segment) -> np.ndarray | None:
         """The estimate with another segment; None if that was summed too far away from it."""
@@ -169,9 +191,7 @@ class OnePass:
         there, size = total.point + step, total.rms_wald_norm(step)
         if size < NEAR_STEP:
             return there
-        begin, missed = segment.local.point, np.zeros_like(step)
-        for s in segment.strata:
-            missed += s.factor * self.objective.missed_gradient(begin, step, s.rows)
+        missed = segment.missed_gradient(self.objective, step)
         near = np.isfinite(missed).all() and total.rms_wald_norm(total.solve(missed)) < FAR * size
         return there if near else None
 
@@ -181,47 +201,32 @@ class OnePass:
         points = (phi, *(s.local.point for s in segments[::-1]), *([] if safe is None else [safe]))
         for at in points:
             try:
-                new = complete_segment(self.objective, at, rows)
+                new = _complete_segment(self.objective, at, rows)
             except BadBlock:  # the point is too far away
                 continue
             return minimum(self.objective, [*segments, new], at)
         raise BadBlock(rows)
 
     def _read_again(
-        self, segments: list[Segment], piece: Piece, phi: np.ndarray, rows: Rows, share: float
+        self, segments: list[Segment], piece: Piece, phi: np.ndarray, rows: Rows
     ) -> Segment:
         """The segment at phi, or at the mean response of its rows if sums overflow there too."""
         try:
-            return self._read(segments, piece, phi, share)
+            return self._read(segments, piece, phi)
         except BadBlock:
             safe = intercept_start(self.objective, rows)
             if safe is None:
                 raise
-            return self._read(segments, piece, safe, share)
+            return self._read(segments, piece, safe)
 
-    def _end(self, segments: list[Segment], phi: np.ndarray, start: LocalModel) -> Estimate:
-        """The estimate from all segments."""
-        objective, sample = self.objective, self.sample
-        phi = minimum(objective, segments, phi)
-        total = model_at(objective, segments, phi)
-        errors = sampling_errors(objective, segments, total)
-        remainder = error_bound(objective, total, errors, CONFIDENCE)
-        remainder += self._missed_by_prior(segments, total)
-        remainder += distance(objective, total, descent_step(total))  # if it could not be followed
-        pilot = objective.scoring().local_model(total.point, sample.rows)
-        return Estimate(
-            replace(total, constants=total.constants + objective.constants(sample.rows)),
-            reads=1,
-            correction=total.wald_norm(total.point - start.point),
-            remainder=remainder,
-            score_statistic=score_statistic(pilot, sample.design_effect),
-        )
 
-    def _missed_by_prior(self, segments: list[Segment], total: LocalModel) -> float:
-        """Length of what the local model of unlike earlier rows misses, by the pilot rows."""
-        prior = self.objective.prior
-        if prior is None or prior.third is not None or segments[0].strata:
-            return 0.0
-        rows, step = self.sample.rows, total.point - prior.point
-        missed = self.objective.missed_gradient(prior.point, step, rows)
-        return distance(self.objective, total, total.solve(missed)) * prior.count / count_rows(rows)
+def _pseudo_segment(phi: np.ndarray, weight: np.ndarray) -> Segment:
+    """Pseudo-observations of phi: they hold what rows have not yet determined."""
+    W = np.diag(weight)
+    return Segment(LocalModel(0.0, phi, np.zeros_like(phi), W, W, information=W))
+
+
+def _complete_segment(objective: Objective, phi: np.ndarray, rows: Rows) -> Segment:
+    """A segment all of whose rows are in use."""
+    local = objective.local_model(phi, rows)
+    return Segment(local, (Stratum((rows,), 1.0, local),), controlled=False)

@@ -1,9 +1,9 @@
 """Pieces of the rows of a single read, each of which can be summed more than once.
 
-Those of an array are read again; those of a stream are held in memory until the next one.
+Those of an array stay where they are; those of a stream are held in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,8 @@ from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
-from masgrad.fitting.objective.reader import Observe, Reader
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.pools import ArrayRows, HeldRows
 from masgrad.fitting.sources import Sample, size_in_bytes
 from masgrad.types import Rows
 
@@ -24,12 +25,12 @@ class Piece:
     """The rows of a segment, which can be summed more than once.
 
     Args:
-        read: the local model of the rows at a point, while an observer sees their blocks.
-        blocks: the blocks again.
+        read: the local model of the rows at a point.
+        first_rows: that many of the rows, or all of them, as blocks.
     """
 
-    read: Callable[[np.ndarray, Observe], LocalModel]
-    blocks: Callable[[], Iterable[Rows]]
+    read: Callable[[np.ndarray], LocalModel]
+    first_rows: Callable[[int | None], HeldRows | ArrayRows]
 
 
 Pieces = Callable[[int], Piece | None]
@@ -57,10 +58,14 @@ def pieces_of_array(objective: Objective, reader: Reader, starts: np.ndarray) ->
         if not len(part):
             return None
 
-        def read(phi: np.ndarray, observe: Observe) -> LocalModel:
-            return reader.read_slices(objective, phi, part, PARTS, observe=observe)
+        def read(phi: np.ndarray) -> LocalModel:
+            return reader.read_slices(objective, phi, part, PARTS)
 
-        return Piece(read, lambda: source.slices(part))
+        def first_rows(count: int | None) -> ArrayRows:
+            every = ArrayRows(source, part)
+            return ArrayRows(source, part[: _blocks_of(every.ends, count)])
+
+        return Piece(read, first_rows)
 
     return next_piece
 
@@ -76,12 +81,21 @@ def pieces_of_blocks(
             return None
         held = Held(first, blocks, rows, memory)
 
-        def read(phi: np.ndarray, observe: Observe) -> LocalModel:
-            return reader.read_blocks(objective, phi, held, rows, PARTS, observe=observe)
+        def read(phi: np.ndarray) -> LocalModel:
+            return reader.read_blocks(objective, phi, held, rows, PARTS)
 
-        return Piece(read, lambda: held)
+        def first_rows(count: int | None) -> HeldRows:
+            every = HeldRows(tuple(held if count is None else held.blocks))
+            return HeldRows(every.blocks[: _blocks_of(every.ends, count)])
+
+        return Piece(read, first_rows)
 
     return next_piece
+
+
+def _blocks_of(ends: Sequence[int] | np.ndarray, count: int | None) -> int | None:
+    """The number of blocks with the first `count` rows: a read may have been interrupted."""
+    return None if count is None else int(np.searchsorted(ends, count, side="right"))
 
 
 class Held:

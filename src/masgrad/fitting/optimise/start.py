@@ -106,8 +106,15 @@ def find_start(
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The lowest point for these rows on the way to the optimum of some of them."""
+    """The lowest point for these rows on the way to the optimum of some of them.
+
+    It is beyond the middle if a convex loss is lower at the end than there.
+    """
     step = end - phi
+    if objective.convex:
+        halfway, whole = objective.falls(phi, np.array([phi + step / 2, end]), rows)
+        if whole > halfway:
+            return end
     return phi + step * best_share(objective.falls(phi, phi + SHARES[:, None] * step, rows))
 
 

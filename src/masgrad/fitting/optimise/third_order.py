@@ -37,7 +37,7 @@ GROUPS = 16
 REPRESENTATIVE_SHARE = 0.25
 """Share of the others' information, row by row, that representative rows have in any direction."""
 
-CONFIDENCE = 0.85
+CONFIDENCE = 0.8
 """Confidence of a bound on a remainder: most of them are far below their bound, being of fourth
 order, so that 99 % of all remainders are."""
 

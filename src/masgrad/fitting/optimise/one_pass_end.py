@@ -1,0 +1,278 @@
+"""The end of a single read: the estimate from all segments, and how near it is.
+
+A few of the kept rows are used at first. More are used while the sampling error of these is above
+the tolerance or standard errors have moved since segments were summed, and all that are in memory
+of a segment whose quadratic is of no use at the estimate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows, pick
+from masgrad.data.regression import weight_of
+from masgrad.fitting.identification.rank import Separation, sample_has_optimum
+from masgrad.fitting.identification.recession import exists
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex, merged, same_errors
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.optimise.kept_rows import (
+    FAR,
+    NEAR_STEP,
+    RANDOM_ROWS,
+    Draw,
+    Segment,
+    Stratum,
+    descent_step,
+    drawn,
+    minimum,
+    model_at,
+)
+from masgrad.fitting.optimise.line_search import SHARES
+from masgrad.fitting.optimise.pools import with_high_leverage
+from masgrad.fitting.optimise.start import intercept_start
+from masgrad.fitting.optimise.third_order import distance, error_bound, score_statistic
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample, join
+from masgrad.models.glm import add_offset
+from masgrad.types import Rows
+
+ERROR_GROUPS = 32
+"""Groups of a random stratum whose spread gives the sampling error."""
+
+ROUNDING = 1e-9
+"""Distance between sums over the same rows, in standard errors, that may be rounding."""
+
+MOMENT_ROWS = 1 << 16
+"""Rows of a segment that are used where H and M have changed since it was summed."""
+
+NEAR_ENOUGH = 10
+"""Remainder, in tolerances, at which no more of the kept rows are used."""
+
+GENEROUS = 1.5
+"""Rows that are used next, over those that the remainder asks for."""
+
+LONGEST_SHORTFALL = 1e4
+"""Remainder, over one that is near enough, beyond which all rows in memory are used anyway."""
+
+CHANGE_OF_ERRORS = 0.02
+"""Relative change of standard errors, since segments were summed, that a few rows may tell."""
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a single read.
+
+    Args:
+        objective: the loss.
+        reader: that read the rows.
+        sample: pilot rows.
+        options: tolerance and seed.
+    """
+
+    objective: Objective
+    reader: Reader
+    sample: Sample
+    options: Options
+
+    def estimate(self, segments: list[Segment], phi: np.ndarray, start: LocalModel) -> Estimate:
+        """The estimate from all segments: more of their rows are used until it is near enough."""
+        objective, sample = self.objective, self.sample
+        segments = self._with_high_leverage(segments)
+        phi = self._lowest(segments, phi)
+        while True:
+            total, summed = model_at(objective, segments, phi)
+            remainder = self._remainder(segments, total)
+            moved = not _same_errors(total, summed)
+            more = self._with_more_rows(segments, total, remainder, MOMENT_ROWS if moved else 0)
+            if more is None:
+                break
+            segments, phi = more, minimum(objective, more, self._inside(more, phi))
+        return Estimate(
+            replace(total, constants=total.constants + objective.constants(sample.rows)),
+            reads=1,
+            correction=total.wald_norm(total.point - start.point),
+            remainder=remainder,
+            score_statistic=self._score_statistic(total) if self._is_beyond(remainder) else 0.0,
+            separation=self._separation(segments, total),
+        )
+
+    def _with_high_leverage(self, segments: list[Segment]) -> list[Segment]:
+        """The segments with their rows of high leverage in use."""
+        known, found = merged([s.local for s in segments]), []
+        for k, s in enumerate(segments):
+            if s.pool is not None and not s.is_complete:
+                pool = with_high_leverage(self.objective, s.pool, s.local, known, RANDOM_ROWS)
+                draw = Draw(RANDOM_ROWS, (self.options.seed, 2, k))
+                told = pool.high is not None
+                s = drawn(self.objective, replace(s, pool=pool), draw) if told else s
+            found.append(s)
+        return found
+
+    def _is_beyond(self, remainder: float) -> bool:
+        """Whether the estimate is not near enough."""
+        return remainder > NEAR_ENOUGH * self.options.tolerance
+
+    def _score_statistic(self, total: LocalModel) -> float:
+        """The score test of the pilot rows at the estimate."""
+        pilot = self.objective.scoring().local_model(total.point, self.sample.rows)
+        return score_statistic(pilot, self.sample.design_effect)
+
+    def _lowest(self, segments: list[Segment], phi: np.ndarray) -> np.ndarray:
+        """The optimum; the lower of two if the loss may have several.
+
+        The path of a read begins where its first rows lead. Another one begins at the mean response
+        of the rows in use, and follows these alone at first.
+        """
+        objective, end = self.objective, minimum(self.objective, segments, phi)
+        if objective.convex or objective.prior is not None:
+            return end
+        alone = [replace(s, controlled=False) for s in segments]
+        strata = [stratum for segment in segments for stratum in segment.strata]
+        safe = intercept_start(objective, join([b for stratum in strata for b in stratum.rows]))
+        if safe is None:
+            return end
+        other = minimum(objective, segments, minimum(objective, alone, safe))
+        with np.errstate(all="ignore"):
+            falls = [s.losses(objective, end) - s.losses(objective, other) for s in strata]
+        fall = sum(s.factor * f.sum() for s, f in zip(strata, falls, strict=True))
+        return other if fall > 0 else end
+
+    def _inside(self, segments: list[Segment], phi: np.ndarray) -> np.ndarray:
+        """The point nearest to phi, on the way from the mean response, where rows have means."""
+        rows = [b for segment in segments for stratum in segment.strata for b in stratum.rows]
+        safe = intercept_start(self.objective, join(rows)) if self.objective.bounded else None
+        if safe is None:
+            return phi
+        with np.errstate(all="ignore"):
+            for share in (1.0, 0.99, 0.9, *SHARES[1:]):
+                at = safe + share * (phi - safe)
+                if all(np.isfinite(self.objective.losses(at, block)).all() for block in rows):
+                    return at
+        return safe
+
+    def _remainder(self, segments: list[Segment], total: LocalModel) -> float:
+        """A bound on the distance to the optimum of all rows, in standard errors."""
+        objective = self.objective
+        errors = sampling_errors(objective, segments, total)
+        bound = 0.0 if errors is None else error_bound(objective, total, [errors])
+        left = distance(objective, total, descent_step(total))  # if it could not be followed
+        if objective.bounded and self._is_beyond(left):  # the border of the domain is in the way
+            return np.inf
+        return max(bound + left + self._missed_by_prior(segments, total), ROUNDING)
+
+    def _with_more_rows(
+        self, segments: list[Segment], total: LocalModel, remainder: float, least: int
+    ) -> list[Segment] | None:
+        """Segments with more rows in use; None if there is no need of them, or no more."""
+        short = min(remainder / (NEAR_ENOUGH * self.options.tolerance), LONGEST_SHORTFALL)
+        grown = GENEROUS * short**2 if short > 1 else 1.0
+        more = [self._enlarged(s, k, total, grown, least) for k, s in enumerate(segments)]
+        return None if all(a is b for a, b in zip(more, segments, strict=True)) else more
+
+    def _enlarged(
+        self, segment: Segment, number: int, total: LocalModel, grown: float, least: int
+    ) -> Segment:
+        """The segment with more rows in use, if it has more.
+
+        All are used if it was summed far away, or if some of them have no mean at the estimate.
+        """
+        pool, used = segment.pool, segment.strata[-1].count if segment.strata else 0
+        if pool is None or segment.is_complete:
+            return segment
+        far = segment.controlled and self._is_far(segment, total)
+        every = far or not pool.has_means(self.objective, total.point)
+        size = pool.others if every else int(min(max(grown * used, least), pool.others))
+        if size <= used and not far:
+            return segment
+        draw = Draw(size, (self.options.seed, 5, number))
+        return drawn(self.objective, replace(segment, controlled=not far), draw)
+
+    def _is_far(self, segment: Segment, total: LocalModel) -> bool:
+        """Whether a segment was summed so far away that its quadratic says little."""
+        step = total.point - segment.local.point
+        missed = segment.missed_gradient(self.objective, step)
+        if not np.isfinite(missed).all():
+            return True
+        seen = segment.local.hessian @ step
+        sizes = [total.rms_wald_norm(total.solve(gradient)) for gradient in (missed, seen)]
+        return bool(sizes[0] > FAR * max(sizes[1], NEAR_STEP))
+
+    def _separation(self, segments: list[Segment], total: LocalModel) -> Separation | None:
+        """That an optimum exists, if rows that cannot be read again prove it."""
+        objective, source = self.objective, self.reader.source
+        if source.rereadable or not objective.may_be_separated:
+            return None
+        rows = join([b for s in segments for stratum in s.strata for b in stratum.rows])
+        tried = (self.sample, replace(self.sample, rows=rows))
+        proved = any(sample_has_optimum(objective, some, total.point) for some in tried)
+        return exists(total) if proved else None
+
+    def _missed_by_prior(self, segments: list[Segment], total: LocalModel) -> float:
+        """Length of what the local model of unlike earlier rows misses, by the pilot rows."""
+        prior = self.objective.prior
+        if prior is None or prior.third is not None or segments[0].strata:
+            return 0.0
+        rows, step = self.sample.rows, total.point - prior.point
+        missed = self.objective.missed_gradient(prior.point, step, rows)
+        return distance(self.objective, total, total.solve(missed)) * prior.count / count_rows(rows)
+
+
+def _same_errors(total: LocalModel, summed: LocalModel) -> bool:
+    """Whether standard errors are about those of where segments were summed."""
+    try:
+        return same_errors(total, summed, CHANGE_OF_ERRORS)
+    except NotConvex:
+        return False
+
+
+# The sampling error.
+
+
+def sampling_errors(
+    objective: Objective, segments: Sequence[Segment], total: LocalModel
+) -> np.ndarray | None:
+    """Errors of the minimum by the choice of the random rows, by groups, (groups, p).
+
+    Strata are independent: the k-th group is the k-th of each. None without random rows.
+    """
+    found = None
+    for segment in segments:
+        for stratum in segment.strata:
+            if stratum.factor == 1:
+                continue
+            each = _group_errors(objective, segment, stratum, total)
+            found = each if found is None else found + each
+    return found
+
+
+def _group_errors(
+    objective: Objective, segment: Segment, stratum: Stratum, total: LocalModel
+) -> np.ndarray:
+    """Deviations of the groups of a stratum; rows that are in use have no sampling error."""
+    rows = join(list(stratum.rows))
+    order = np.random.default_rng(0).permutation(stratum.count)  # neighbours may be alike
+    groups = pick(lambda a: a[order], rows)
+    sums = _group_sums(objective, segment, groups, total.point)
+    away = total.solve((sums - sums.mean(0)).T).T
+    return away * stratum.factor * np.sqrt(ERROR_GROUPS * (1 - 1 / stratum.factor))
+
+
+def _group_sums(objective: Objective, segment: Segment, rows: Rows, phi: np.ndarray) -> np.ndarray:
+    """Gradients that random rows bring at phi, summed over groups, (groups, p)."""
+    begin, cuts = segment.local.point, np.arange(ERROR_GROUPS) * count_rows(rows) // ERROR_GROUPS
+    family, a = objective.family, weight_of(rows)
+    if family is None:
+        ends = [*cuts[1:], count_rows(rows)]
+        groups = [pick(lambda a, i=i, j=j: a[i:j], rows) for i, j in zip(cuts, ends, strict=True)]
+        return np.array([objective.missed_gradient(begin, phi - begin, g) for g in groups])
+    t, y = add_offset(objective.predictors(phi, rows), rows), rows[1]
+    slopes = family.slope_and_curvature(t, y)[0]
+    if segment.controlled:
+        t0 = add_offset(objective.predictors(begin, rows), rows)
+        r, w = family.slope_and_curvature(t0, y)
+        slopes = slopes - r - w * (t - t0)
+    weighted = slopes if a is None else a * slopes
+    return np.add.reduceat(weighted[:, None] * objective.features(rows), cuts)
