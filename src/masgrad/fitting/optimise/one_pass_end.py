@@ -14,7 +14,7 @@ from masgrad.data.arrays import count_rows, pick
 from masgrad.data.regression import weight_of
 from masgrad.fitting.identification.rank import Separation, sample_has_optimum
 from masgrad.fitting.identification.recession import exists
-from masgrad.fitting.objective.local_model import LocalModel, NotConvex, merged, same_errors
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change, merged
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
@@ -223,7 +223,7 @@ class End:
 def _same_errors(total: LocalModel, summed: LocalModel) -> bool:
     """Whether standard errors are about those of where segments were summed."""
     try:
-        return same_errors(total, summed, CHANGE_OF_ERRORS)
+        return error_change(total, summed) < CHANGE_OF_ERRORS
     except NotConvex:
         return False
 
