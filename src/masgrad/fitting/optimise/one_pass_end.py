@@ -42,6 +42,9 @@ from masgrad.types import Rows
 ERROR_GROUPS = 32
 """Groups of a random stratum whose spread gives the sampling error."""
 
+CONFIDENCE = 0.95
+"""Confidence of the bound on the remainder, which is nothing but a sampling error here."""
+
 ROUNDING = 1e-9
 """Distance between sums over the same rows, in standard errors, that may be rounding."""
 
@@ -157,7 +160,7 @@ class End:
         """A bound on the distance to the optimum of all rows, in standard errors."""
         objective = self.objective
         errors = sampling_errors(objective, segments, total)
-        bound = 0.0 if errors is None else error_bound(objective, total, [errors])
+        bound = 0.0 if errors is None else error_bound(objective, total, [errors], CONFIDENCE)
         left = distance(objective, total, descent_step(total))  # if it could not be followed
         if objective.bounded and self._is_beyond(left):  # the border of the domain is in the way
             return np.inf
