@@ -12,13 +12,13 @@ once make a single read (`one_pass.py`).
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.fitting.identification.checks import OptimumOnBorder, optimum_on_border
-from masgrad.fitting.identification.rank import Separation
+from masgrad.fitting.identification.rank import Separation, design_moment
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
@@ -27,7 +27,15 @@ from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.one_pass import single_read
-from masgrad.fitting.optimise.start import WARM_UP_ROWS, flat_directions, intercept_start
+from masgrad.fitting.optimise.start import (
+    WARM_UP_ROWS,
+    flat_directions,
+    intercept_start,
+    may_be_flat,
+    mean_response,
+    off_plateau,
+    scoring_start,
+)
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
@@ -48,6 +56,9 @@ there is of the order of the square of that over sqrt(N): in each contrast, over
 same share of a standard error for every N and p."""
 
 UNKNOWN_COUNT = 10**9
+
+STOCHASTIC_READS = 25
+"""Reads after which others than plain Newton steps are given up."""
 
 NO_WORSE = 2.0
 """Standard errors by which new rows may prefer the start to MasGrad's average."""
@@ -89,6 +100,7 @@ class Reads:
         done, last = None, not (self.options.open_ended or self.sample.complete)
         try:
             done = self._in_memory() if self.sample.complete else self._masgrad_and_newton()
+            done = self._off_plateau(done)
             if last or self._is_sound(done):
                 return done
         except (NotConvex, OptimumOnBorder):
@@ -107,10 +119,30 @@ class Reads:
     def plain_newton(self) -> Estimate:
         """Newton's method over all rows from a safe start; pilot rows predict nothing."""
         newton = self._newton(unlike=lambda total: not self.sample.complete)
-        done = self._with_flat(newton.minimise([self._safe], self._rule(0)))
+        starts, before = self._lower_start()
+        done = self._off_plateau(self._with_flat(newton.minimise(starts, self._rule(before))))
         if self.objective.bounded and not self._is_sound(done):
             raise optimum_on_border(self.objective)
-        return replace(done, stages=(("pilot rows", self.start.point), *_stages(done, 0)))
+        stages = (("pilot rows", self.start.point), *_stages(done, before))
+        return replace(done, reads=done.reads + before, stages=stages)
+
+    def _lower_start(self) -> tuple[list[np.ndarray], int]:
+        """The safe start, after a lower one if there is one, and the reads that it took.
+
+        The first step of Fisher scoring from the responses themselves, pulled to their mean, leaves
+        rows of a rare column near their responses, where the loss is about quadratic.
+        """
+        objective, sample, safe = self.objective, self.sample, self._safe
+        pieces = self.reader.every_row(sample)
+        if objective.family is None or objective.prior is not None or pieces is None:
+            return [safe], 0
+        mean = mean_response(objective.family, sample.rows)
+        with self.reader.interruptible(), np.errstate(all="ignore"):
+            other = scoring_start(objective, ((rows, 1.0) for rows in pieces), mean)
+            if np.isfinite(other).all():
+                fall = self.reader.falls(objective, sample, safe, other[None])[0]
+                return ([other, safe] if fall > 0 else [safe]), 2
+        return [safe], 1
 
     def _in_memory(self) -> Estimate:
         """Newton steps from the optimum of a part of the rows."""
@@ -132,7 +164,7 @@ class Reads:
             stages.append(("MasGrad, averaged", average))
             if _is_no_worse(self.objective, self.sample.rows, average, begin):
                 starts = [average, *starts]
-        done = self._newton(self._drifts).minimise(starts, self._rule(before))
+        done = self._newton(self._drifts).minimise(starts, self._rule(before, STOCHASTIC_READS))
         return replace(
             self._with_flat(done),
             reads=done.reads + before,
@@ -164,28 +196,46 @@ class Reads:
         safe = intercept_start(self.objective, self.sample.rows)
         return self.start.point if safe is None else safe
 
-    def _rule(self, before: int) -> StoppingRule:
+    def _rule(self, before: int, most: int = MOST_READS) -> StoppingRule:
         """When the reads end, of which some were made before."""
         if self.sample.complete:
             return TO_ROUNDING
         options = self.options
+        most = min(most, options.most_reads)
         longest = CONVERGED_STEP if options.passes in ("converge", "newton") else np.inf
-        return StoppingRule(options.tolerance, longest, max(1, options.most_reads - before))
+        return StoppingRule(options.tolerance, longest, max(1, most - before))
 
     def _is_sound(self, done: Estimate) -> bool:
         """Whether reads ended near an optimum, or are known never to, or were interrupted."""
-        if self.reader.monitor.interrupted or (self.objective.convex and done.separation):
+        undecided = done.separation is not None and done.separation.found is not False
+        if self.reader.monitor.interrupted or (undecided and self.objective.convex):
             return True
         on_border = self.objective.bounded and done.local_model.null_directions.size > 0
-        return done.remainder <= LARGEST_UNJUDGED and done.separation is None and not on_border
+        return done.remainder <= LARGEST_UNJUDGED and not (undecided or on_border)
 
     def _with_flat(self, done: Estimate) -> Estimate:
         """The estimate, undecided if the loss is flat there along a direction in which X is not."""
-        if done.separation is not None or self.objective.prior is not None:
+        objective, local = self.objective, done.local_model
+        known = done.separation is not None or objective.prior is not None
+        if known or self.reader.monitor.interrupted or not may_be_flat(objective, local):
             return done
-        flat = flat_directions(self.objective, self.reader, self.sample, done.local_model)
+        flat = flat_directions(local, design_moment(objective, self.reader, self.sample, local))
         none = np.empty((len(flat), 0))
         return replace(done, separation=Separation(None, none, flat)) if flat.size else done
+
+    def _off_plateau(self, done: Estimate) -> Estimate:
+        """The estimate, after Newton steps from a lower point if it is on a plateau."""
+        if self.objective.convex or done.separation is None or self.reader.monitor.interrupted:
+            return done
+        falls = partial(self.reader.falls, self.objective, self.sample)
+        flat, begin = done.separation.null, done.local_model.point
+        phi = off_plateau(falls, begin, flat)
+        if np.array_equal(phi, begin):
+            return done
+        newton = self._newton(unlike=lambda total: not self.sample.complete)
+        again = self._with_flat(newton.minimise([phi, begin], self._rule(0)))
+        lower = min(done, again, key=lambda end: end.local_model.loss)
+        return replace(lower, reads=done.reads + again.reads + flat.shape[1])
 
 
 def _stages(done: Estimate, before: int) -> list[tuple[str, np.ndarray]]:

@@ -13,6 +13,7 @@ mode alone. It needs the landscape to be strongly Morse there: H positive defini
 which the correcting reads check.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,10 @@ from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
-from masgrad.fitting.identification.rank import FULL_RANK, design_moment
+from masgrad.fitting.identification.rank import FULL_RANK
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
 from masgrad.fitting.objective.local_model import LocalModel, scaled_spectrum
 from masgrad.fitting.objective.objective import BadBlock, Objective
-from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import pseudo_weights, warm_up
 from masgrad.fitting.options import Options
@@ -58,6 +58,10 @@ LOST_CURVATURE = 1e-9
 FLAT, SUSPECT = 1e-8, 1e-4
 """Curvature along a direction, as a share of the usual one, below which there is none; and smallest
 eigenvalue of the scaled H below which that is looked into."""
+
+FLAT_STEPS = np.outer([1.0, -1.0], np.geomspace(1e-3, 100.0, 80)).ravel()
+MOST_FLAT = 8
+"""Steps along a flat direction that are compared, and directions in which they are."""
 
 
 @dataclass(frozen=True)
@@ -166,22 +170,44 @@ def on_plateau(objective: Objective, total: LocalModel) -> bool:
     return total.null_directions.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
 
 
-def flat_directions(
-    objective: Objective, reader: Reader, sample: Sample, local: LocalModel
-) -> np.ndarray:
+def may_be_flat(objective: Objective, local: LocalModel) -> bool:
+    """Whether it is worth looking for directions in which a loss that is not convex is flat."""
+    return objective.linear and not objective.convex and local.spectrum[1][0] <= SUSPECT
+
+
+def flat_directions(local: LocalModel, moment: np.ndarray) -> np.ndarray:
     """Directions of phi along which X varies and the loss, not being convex, does not, (p, k).
 
     The means of some rows are so far out there that neither their gradient nor their curvature is
     left: no estimate, though both vanish.
+
+    Args:
+        local: the local model of all rows at the estimate.
+        moment: E[x x'] in phi.
     """
-    p, known = len(local.point), objective.linear and not objective.convex
-    if not known or local.spectrum[1][0] > SUSPECT:
-        return np.empty((p, 0))
-    size, values, Q = scaled_spectrum(design_moment(objective, reader, sample, local))
+    size, values, Q = scaled_spectrum(moment)
     seen = values > FULL_RANK
     white = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
     curvatures, axes = np.linalg.eigh(white.T @ local.hessian @ white)
     return white @ axes[:, curvatures < FLAT * np.median(curvatures)]
+
+
+def off_plateau(
+    falls: Callable[[np.ndarray, np.ndarray], np.ndarray], phi: np.ndarray, flat: np.ndarray
+) -> np.ndarray:
+    """The lowest of many points along flat directions.
+
+    Args:
+        falls: of the loss of all rows, from a point to others.
+        phi: where the loss is flat.
+        flat: the directions, (p, k); along each E[(x'd)^2] is 1, so that the few rows on which it
+            depends have linear predictors that change by more.
+    """
+    for direction in flat.T[:MOST_FLAT]:
+        ends = phi + FLAT_STEPS[:, None] * direction
+        fall = falls(phi, ends)
+        phi = ends[int(np.argmax(fall))] if fall.max() > 0 else phi
+    return phi
 
 
 def _usual_loss(objective: Objective, phi: np.ndarray, rows: Rows) -> float:
@@ -205,7 +231,8 @@ def valid_start(objective: Objective, rows: Rows, own: np.ndarray | None = None)
         raise BadBlock(rows)
     with np.errstate(all="ignore"):
         tried = [np.zeros(p), own, intercept_start(objective, rows)]
-        tried.append(_scoring_start(objective, family, rows))
+        mean = mean_response(family, rows)
+        tried.append(scoring_start(objective, ((b, 1.0) for b in blocks(rows)), mean))
         tried = [phi for phi in tried if phi is not None and np.isfinite(phi).all()]
         risks = [objective.losses(phi, rows).sum() for phi in tried]
     if np.isfinite(np.min(risks)):
@@ -226,11 +253,11 @@ def intercept_start(objective: Objective, rows: Rows) -> np.ndarray | None:
         return None
     offset, phi = offset_of(rows), np.zeros(objective.model.dim(rows))
     middle = 0.0 if offset is None else float(np.median(offset))
-    phi[k] = family.predictor(np.float64(_mean_response(family, rows))) - middle
+    phi[k] = family.predictor(np.float64(mean_response(family, rows))) - middle
     return phi
 
 
-def _mean_response(family: Family, rows: Rows) -> float:
+def mean_response(family: Family, rows: Rows) -> float:
     """The mean response, moved a little inside the range of the mean."""
     y, a = rows[1], weight_of(rows)
     mean = float(np.average(y, weights=a))
@@ -239,20 +266,31 @@ def _mean_response(family: Family, rows: Rows) -> float:
     return max(mean, 0.1 / len(y)) if family.lowest == 0 else mean
 
 
-def _scoring_start(objective: Objective, family: Family, rows: Rows) -> np.ndarray:
-    """Weighted least squares of the link of responses pulled halfway to their mean."""
-    mean, p = _mean_response(family, rows), objective.model.dim(rows)
-    A, b = np.zeros((p, p)), np.zeros(p)
-    for block in blocks(rows):
-        y, a, offset = block[1], weight_of(block), offset_of(block)
+def scoring_start(
+    objective: Objective, parts: Iterable[tuple[Rows, float]], mean: float
+) -> np.ndarray:
+    """Weighted least squares of the link of responses pulled halfway to their mean.
+
+    Args:
+        objective: with a linear predictor.
+        parts: blocks of rows, and how many rows each row of a block stands for.
+        mean: of the responses.
+    """
+    family, A, b = objective.family, 0.0, 0.0
+    assert family is not None
+    for rows, factor in parts:
+        y, a, offset = rows[1], weight_of(rows), offset_of(rows)
         pulled = (y + mean) / 2
         pulled = pulled if family.lowest > -np.inf else np.maximum(pulled, 0.1 * mean)
         t = family.predictor(pulled)
-        w = family.information(t) * (1.0 if a is None else a)
-        U = objective.features(block)
-        A += U.T @ (w[:, None] * U)
-        b += U.T @ (w * (t if offset is None else t - offset))
-    return np.linalg.lstsq(A, b, rcond=1e-12)[0] if np.isfinite(A).all() else np.full(p, np.nan)
+        w = family.information(t) * (factor if a is None else factor * a)
+        U = objective.features(rows)
+        A = A + U.T @ (w[:, None] * U)
+        b = b + U.T @ (w * (t if offset is None else t - offset))
+    A = np.asarray(A)
+    return (
+        np.linalg.lstsq(A, b, rcond=1e-12)[0] if np.isfinite(A).all() else np.full(len(A), np.nan)
+    )
 
 
 # Losses with many optima.
