@@ -110,7 +110,7 @@ def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncer
         reader.monitor.rows_per_second,
         float(done.correction),
         float(done.remainder),
-        objective.coordinates.condition(found.local_model.spectrum, found.local_model.condition),
+        objective.coordinates.condition(found.local_model),
         found.drift,
         _path(done),
     )

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from masgrad.errors import InputError
+from masgrad.models.gram import factor
 from masgrad.progress import Progress
 
 SEGMENTS = 64
@@ -126,6 +127,8 @@ class Monitor:
         """The chi-squared statistic of each segment, and its degrees of freedom."""
         n, G = np.array(self.weights), np.array(self.gradients)
         away = G / n[:, None] - G.sum(0) / n.sum()
+        if (found := factor(noise)) is not None:
+            return n * np.square(found.whitened(away.T)).sum(0), len(noise)
         size = np.sqrt(np.maximum(np.diag(noise), np.finfo(float).tiny))
         values, Q = np.linalg.eigh(noise / np.outer(size, size))
         keep = values > 1e-9 * values[-1]

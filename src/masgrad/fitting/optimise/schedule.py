@@ -87,8 +87,10 @@ def _over_reads(
         return reader.read(of, at, parts)
 
     def unlike(total: LocalModel) -> bool:
+        if plain or not reader.source.ordered:
+            return plain
         noise = objective.gradient_noise(total, sample.design_effect)
-        return plain or (reader.source.ordered and reader.monitor.drift(noise) > DRIFT_LIMIT)
+        return reader.monitor.drift(noise) > DRIFT_LIMIT
 
     safe, average = _safe_start(objective, sample, start), None
     stages, starts = [("pilot rows", start.point)], [safe] if plain else [start.point, safe]

@@ -88,7 +88,7 @@ def diagnose(
     return [
         _order(found.drift, seen),
         _blocks(*outlying, seen),
-        _condition(objective.coordinates.condition(local.spectrum, local.condition)),
+        _condition(objective.coordinates.condition(local)),
         *_identification(objective, found.null, names, settled),
     ]
 
