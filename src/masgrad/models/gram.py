@@ -13,7 +13,7 @@ import threading
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs, dtrtrs
 
 from masgrad.data.arrays import empty_columns
 
@@ -133,6 +133,12 @@ class Factor(NamedTuple):
         """A^-1 b, for a vector or for columns."""
         return (dpotrs(self.L, (b.T / self.size).T, lower=1)[0].T / self.size).T
 
+    def inverse(self) -> np.ndarray:
+        """A^-1."""
+        half = np.tril(dpotri(self.L, lower=1)[0])
+        half[np.diag_indices_from(half)] /= 2
+        return (half + half.T) / np.outer(self.size, self.size)
+
     def norm(self, b: np.ndarray) -> float:
         """sqrt(b' A^-1 b)."""
         return float(np.linalg.norm(self.whitened(b)))
@@ -159,9 +165,14 @@ def factor(A: np.ndarray) -> Factor | None:
     return Factor(size, L, 1 / inverse_condition)
 
 
-def is_positive(A: np.ndarray) -> bool:
+def is_definite(A: np.ndarray) -> bool:
+    """Whether all eigenvalues of a symmetric matrix are positive."""
+    return not dpotrf(A, lower=1)[1]
+
+
+def is_semidefinite(A: np.ndarray) -> bool:
     """Whether no eigenvalue of a symmetric matrix is negative."""
-    return not dpotrf(A, lower=1)[1] or bool(np.linalg.eigvalsh(A)[0] >= 0)
+    return is_definite(A) or bool(np.linalg.eigvalsh(A)[0] >= 0)
 
 
 def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

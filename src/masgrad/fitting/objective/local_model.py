@@ -241,14 +241,17 @@ class LocalModel:
     @cached_property
     def covariance(self) -> np.ndarray:
         """The sandwich, computed once."""
-        return self.solve(self.solve(self.meat).T)
+        if not self.factor:
+            return self.solve(self.solve(self.meat).T)
+        inverse = self.factor.inverse()
+        return inverse @ self.meat @ inverse
 
     def expected(self) -> "LocalModel":
         """The same model with the expected H, if that was summed."""
         return self if self.information is None else replace(self, hessian=self.information)
 
     def inverse(self) -> np.ndarray:
-        return self.solve(np.eye(len(self.point)))
+        return self.factor.inverse() if self.factor else self.solve(np.eye(len(self.point)))
 
 
 def merged(parts: list[LocalModel]) -> LocalModel:

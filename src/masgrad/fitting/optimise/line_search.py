@@ -49,7 +49,7 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     """
     if not objective.exponential:
         return 1.0
-    moved = [np.abs(objective.features(rows) @ step) for rows in blocks(sample.rows)]
+    moved = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
     d = float(np.quantile(np.concatenate(moved), 0.95))
     d = max(d, _change_of_rare(objective, step, sample.rows)) if sample.has_rare_columns else d
     return float(np.log1p(d) / d) if d > 1 else 1.0

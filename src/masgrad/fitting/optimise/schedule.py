@@ -74,9 +74,9 @@ def _over_reads(
 ) -> Estimate:
     """Averaged MasGrad, then correcting reads.
 
-    If a few rows carry a column, MasGrad's batches hardly meet it, and its average is worse than
-    its start: then all reads are correcting ones. With "newton" they are so from a safe start, and
-    pilot rows predict nothing.
+    If a few rows carry a column, or a batch has fewer rows than columns, MasGrad's average is worse
+    than its start: then all reads are correcting ones. With "newton" they are so from a safe start,
+    and pilot rows predict nothing.
     """
     plain = options.passes == "newton"
 
@@ -94,9 +94,10 @@ def _over_reads(
 
     safe, average = _safe_start(objective, sample, start), None
     stages, starts = [("pilot rows", start.point)], [safe] if plain else [start.point, safe]
-    before = int(not (sample.has_rare_columns or plain))
+    rows, batch = _rows_and_batch(reader.source.count or UNKNOWN_COUNT, len(start.point))
+    before = int(not (sample.has_rare_columns or plain or batch < len(start.point)))
     if before:
-        average = _average(objective, reader, start, options)
+        average = _average(objective, reader, start, (rows, batch), options)
     if average is not None:
         stages.append(("MasGrad, averaged", average))
         if _is_no_worse(objective, sample.rows, average, start.point):
@@ -121,14 +122,20 @@ def _safe_start(objective: Objective, sample: Sample, start: LocalModel) -> np.n
     return start.point if safe is None else safe
 
 
+def _rows_and_batch(count: int, p: int) -> tuple[int, int]:
+    """Rows that MasGrad reads of so many, and those of a batch."""
+    rows = min(count, int(MASGRAD_ROWS * np.sqrt(p * count)))
+    return rows, max(256, min(BLOCK, rows // MASGRAD_STEPS))
+
+
 def _average(
-    objective: Objective, reader: Reader, start: LocalModel, options: Options
+    objective: Objective, reader: Reader, start: LocalModel, size: tuple[int, int], options: Options
 ) -> np.ndarray | None:
-    """MasGrad's average over the first read; None if it ran away or was interrupted."""
-    rng = np.random.default_rng([options.seed, 1])
-    count = reader.source.count or UNKNOWN_COUNT
-    rows = min(count, int(MASGRAD_ROWS * np.sqrt(len(start.point) * count)))
-    batch = max(256, min(BLOCK, rows // MASGRAD_STEPS))
+    """MasGrad's average over the first read; None if it ran away or was interrupted.
+
+    `size` has the rows that are read, and those of a batch.
+    """
+    rng, (rows, batch) = np.random.default_rng([options.seed, 1]), size
     with reader.interruptible(), closing(reader.shuffled(rng, rows)) as blocks:
         try:
             with np.errstate(over="ignore", invalid="ignore"):

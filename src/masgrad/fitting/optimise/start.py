@@ -22,15 +22,17 @@ from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
+from masgrad.fitting.identification.rank import FEWEST_ASKED_PER_COLUMN
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
-from masgrad.fitting.optimise.masgrad import pseudo_weights, warm_up
+from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, pseudo_weights, warm_up
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
+from masgrad.models.gram import is_definite
 from masgrad.models.model import Model
 from masgrad.types import Rows
 
@@ -39,6 +41,10 @@ START_ROWS = 1024
 
 WARM_UP_ROWS = 8192
 """Rows of the first descent; its end is a good start for more of them."""
+
+WIDE_COLUMNS, WIDE_DECREMENT = 256, 1e-4
+"""Columns beyond which a warm-up ends at this Newton decrement for each of them, unless rows are
+read once: the optimum of all rows is some standard errors of the sample away."""
 
 EQUAL_RISK = 1e-4
 """Difference of risks, relative to their range, up to which they belong to one mode."""
@@ -87,16 +93,36 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
+    narrow = objective.linear and _is_narrow(sample, len(phi))
+    if narrow and options.start is None:
+        level = intercept_start(objective, rows)
+        phi = phi if level is None else level
     weight = pseudo_weights(objective, sample.rows)
     steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
     before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
     if not objective.linear:
         check_curvature(before)
-    local = warm_up(objective, random_rows(rows, WARM_UP_ROWS, rng), phi, steps, most, weight)
+    if narrow:
+        return Start(before, notes=notes)
+    enough = _decrement_of_end(sample, len(phi))
+    first = random_rows(rows, WARM_UP_ROWS, rng)
+    local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > WARM_UP_ROWS:
         near = _on_the_way(objective, rows, phi, local.point)
-        local = warm_up(objective, rows, near, 0, most, weight)
+        local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
+
+
+def _is_narrow(sample: Sample, p: int) -> bool:
+    """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
+    others_follow = not sample.complete and sample.remaining is None
+    return others_follow and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
+
+
+def _decrement_of_end(sample: Sample, p: int) -> float:
+    """Newton decrement at which a warm-up ends: in wide problems a last step would cost a read."""
+    wide = p > WIDE_COLUMNS and sample.remaining is None
+    return WIDE_DECREMENT * p if wide else SMALL_DECREMENT
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -150,7 +176,9 @@ def on_plateau(objective: Objective, total: LocalModel) -> bool:
     """Whether some direction of phi, in which columns have size 1, has next to no information."""
     if not objective.separable:
         return False
-    return total.null_directions.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
+    return total.null_directions.shape[1] > 0 or not is_definite(
+        total.hessian - np.eye(len(total.point))
+    )
 
 
 def _usual_loss(objective: Objective, phi: np.ndarray, rows: Rows) -> float:

@@ -29,7 +29,7 @@ from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
-from masgrad.models.gram import is_positive
+from masgrad.models.gram import is_definite, is_semidefinite
 from masgrad.types import Rows
 
 GROUPS = 16
@@ -153,7 +153,8 @@ def third_order_step(
     """
     size = max(1, -(-count_rows(rows) // GROUPS))
     groups = blocks(rows, size)
-    steps = np.array([-total.solve(_missed(objective, parts, phi, group)) for group in groups])
+    missed = np.array([_missed(objective, parts, phi, group) for group in groups])
+    steps = -total.solve(missed.T).T
     mean = steps.mean(0)
     away = steps - mean if len(steps) > 1 else steps
     return mean, away / np.sqrt(len(steps))
@@ -254,7 +255,7 @@ def update_moments(
     squares = at.squares if isinstance(objective.family, Gaussian) else squares  # exact there
     moved = replace(at, hessian=H, meat=M, squares=squares, loss=loss, information=expected)
     positive = squares >= 0 or not objective.dispersed  # else X^2 is 0, up to rounding
-    sound = positive and is_positive(M) and is_positive(H)
+    sound = positive and is_semidefinite(M) and is_semidefinite(H)
     return moved if sound else at
 
 
@@ -262,7 +263,7 @@ def information_covers(some: LocalModel, all_rows: LocalModel) -> bool:
     """Whether H of some rows is not small in any direction in which H of all rows is not."""
     scale = all_rows.count / some.count
     if all_rows.factor:
-        return is_positive(some.hessian * scale - REPRESENTATIVE_SHARE * all_rows.hessian)
+        return is_definite(some.hessian * scale - REPRESENTATIVE_SHARE * all_rows.hessian)
     size, values, Q = all_rows.spectrum
     seen = values > ZERO_EIGENVALUE
     whiten = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
