@@ -13,9 +13,13 @@ import threading
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs, dtrtrs
+from scipy.linalg import get_lapack_funcs
 
 from masgrad.data.arrays import empty_columns
+
+dpocon, dpotrf, dpotri, dpotrs, dtrtrs = get_lapack_funcs(
+    ("pocon", "potrf", "potri", "potrs", "trtrs"), dtype=np.float64
+)
 
 PIECEWISE_COLUMNS = 32
 """Largest number of columns for which the product is computed in pieces."""
@@ -181,7 +185,8 @@ def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
     Empty columns stay 0: scaled to 1 they would be rounding errors.
     """
     size, scaled = _scaled(moment)
-    return size, *np.linalg.eigh(scaled)
+    values, vectors = np.linalg.eigh(scaled)
+    return size, values, vectors
 
 
 def scaled_eigenvalues(moment: np.ndarray) -> np.ndarray:
@@ -205,10 +210,10 @@ def is_empty(moment: np.ndarray) -> np.ndarray:
 
 
 class Bordered(NamedTuple):
-    """J = diag(d) + e_k r', the identity up to scales and one row; r_k is 0, and None without k."""
+    """J = diag(d) + e_k r' with r_k = 0: scales, and one row if r is given."""
 
     d: np.ndarray
-    k: int | None = None
+    k: int = 0
     r: np.ndarray | None = None
 
     def rows(self, X: np.ndarray) -> np.ndarray:

@@ -96,7 +96,9 @@ class Coordinates:
     @property
     def _bordered(self) -> Bordered:
         d, k = np.diag(self.matrix), self.constant
-        return Bordered(d, k, None if k is None else self.matrix[k] * (np.arange(len(d)) != k))
+        if k is None:
+            return Bordered(d)
+        return Bordered(d, k, self.matrix[k] * (np.arange(len(d)) != k))
 
     def sums(self, s: RowSums) -> RowSums:
         """Sums over raw rows, transformed to phi."""

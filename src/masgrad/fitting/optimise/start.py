@@ -43,8 +43,9 @@ WARM_UP_ROWS = 8192
 """Rows of the first descent; its end is a good start for more of them."""
 
 WIDE_COLUMNS, WIDE_DECREMENT = 256, 1e-4
-"""Columns beyond which a warm-up ends at this Newton decrement for each of them, unless rows are
-read once: the optimum of all rows is some standard errors of the sample away."""
+"""Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
+take eigenvectors, and ends at this Newton decrement for each column, unless rows are read once: the
+optimum of all rows is some standard errors of the sample away."""
 
 EQUAL_RISK = 1e-4
 """Difference of risks, relative to their range, up to which they belong to one mode."""
@@ -93,18 +94,19 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
-    narrow = objective.linear and _is_narrow(sample, len(phi))
-    if narrow and options.start is None:
-        level = intercept_start(objective, rows)
-        phi = phi if level is None else level
+    wide = objective.linear and len(phi) > WIDE_COLUMNS and sample.remaining is None
+    free = wide and options.start is None and not objective.bounded
+    level = intercept_start(objective, rows) if free else None
+    phi = phi if level is None else level
     weight = pseudo_weights(objective, sample.rows)
     steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
+    steps = steps if level is None else 0
     before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
     if not objective.linear:
         check_curvature(before)
-    if narrow:
+    if wide and _is_narrow(sample, len(phi)):
         return Start(before, notes=notes)
-    enough = _decrement_of_end(sample, len(phi))
+    enough = WIDE_DECREMENT * len(phi) if wide else SMALL_DECREMENT
     first = random_rows(rows, WARM_UP_ROWS, rng)
     local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > WARM_UP_ROWS:
@@ -115,14 +117,7 @@ def find_start(
 
 def _is_narrow(sample: Sample, p: int) -> bool:
     """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
-    others_follow = not sample.complete and sample.remaining is None
-    return others_follow and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
-
-
-def _decrement_of_end(sample: Sample, p: int) -> float:
-    """Newton decrement at which a warm-up ends: in wide problems a last step would cost a read."""
-    wide = p > WIDE_COLUMNS and sample.remaining is None
-    return WIDE_DECREMENT * p if wide else SMALL_DECREMENT
+    return not sample.complete and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
