@@ -7,7 +7,7 @@ import pytest
 import masgrad as mg
 from glm_oracle import reference
 from masgrad.errors import InputError, OrderWarning
-from masgrad.fitting.optimise.one_pass import OnePass
+from masgrad.fitting.optimise.single.one_pass import OnePass
 from masgrad.fitting.sources import size_in_bytes
 from real_data import BY_NAME, options_of
 from scenarios import two_columns

@@ -22,11 +22,12 @@ from masgrad.data.arrays import count_rows
 from masgrad.errors import IdentificationError
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, is_empty
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.models.glm import GLM
+from masgrad.models.gram import is_empty
 from masgrad.types import Rows
 
 SMALL_LOADING = 1e-3
@@ -216,7 +217,7 @@ def has_optimum(
         parts: the rows.
         empty: number of columns that are 0 in every row.
     """
-    if int((local.spectrum[1] <= FULL_RANK).sum()) > empty:
+    if local.deficiency(FULL_RANK) > empty:
         return False
     step = local.newton()
     return all(
@@ -240,7 +241,7 @@ def _proves(objective: Objective, rows: Rows, phi: np.ndarray) -> bool:
             local = objective.local_model(phi, rows, Parts(meat=False))
         except BadBlock:  # an exponential overflows there
             return False
-        if local.spectrum[1][0] <= FULL_RANK:
+        if local.deficiency(FULL_RANK):
             return False
         if has_optimum(objective, local, [rows]):
             return True

@@ -39,11 +39,11 @@ from masgrad.fitting.objective.local_model import (
     ZERO_EIGENVALUE,
     LocalModel,
     null_basis,
-    scaled_spectrum,
 )
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
+from masgrad.models.gram import scaled_spectrum
 from masgrad.types import Rows
 
 CARRIED = 0.5

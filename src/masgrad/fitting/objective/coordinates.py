@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.models.gram import Bordered, factor
 from masgrad.models.model import RowSums
 
 LARGEST_SHIFT = 1e3
@@ -34,6 +36,9 @@ SPREAD_ROWS = 1 << 13
 
 LARGEST_GRAM_CONDITION = 1e6
 """Condition number of the columns' moment matrix up to which sums of squares have digits enough."""
+
+SURELY = 0.1
+"""Share of the largest condition number up to which an estimate of it decides."""
 
 CONDITION_ROWS = 1 << 11
 """Rows from which that condition number is computed, or two for each column if that is more."""
@@ -72,7 +77,28 @@ class Coordinates:
 
     def cov(self, C: np.ndarray) -> np.ndarray:
         """The covariance of theta, from that of phi."""
-        return self.matrix @ C @ self.matrix.T
+        if self._is_dense:
+            return self.matrix @ C @ self.matrix.T
+        return self._bordered.covariance(C)
+
+    def raw_moment(self, M: np.ndarray) -> np.ndarray:
+        """The moment matrix of raw rows, from that of rows in phi: J^-T M J^-1."""
+        if self._is_dense:
+            back = np.linalg.inv(self.matrix)
+            return back.T @ M @ back
+        return self._bordered.inverse().moment(M)
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether products with J are dense ones, which lose fewer digits."""
+        return self.transforms_rows or len(self.matrix) <= DENSE_COLUMNS
+
+    @property
+    def _bordered(self) -> Bordered:
+        d, k = np.diag(self.matrix), self.constant
+        if k is None:
+            return Bordered(d)
+        return Bordered(d, k, self.matrix[k] * (np.arange(len(d)) != k))
 
     def sums(self, s: RowSums) -> RowSums:
         """Sums over raw rows, transformed to phi."""
@@ -86,28 +112,17 @@ class Coordinates:
         return RowSums(s.gradient @ self.matrix, H, M, s.squares, largest, s.loss, expected)
 
     def _transformed(self, H: np.ndarray) -> np.ndarray:
-        """J'H J, where J is a diagonal d plus, with a constant column k, a row r.
-
-        Dense products lose fewer digits if H is nearly singular, and are cheap for few columns.
-        """
-        if self.transforms_rows or len(H) <= DENSE_COLUMNS:
+        """J'H J."""
+        if self._is_dense:
             return self.matrix.T @ H @ self.matrix
-        d, k = np.diag(self.matrix), self.constant
-        scaled = H * np.outer(d, d)
-        if k is None:
-            return scaled
-        r = self.matrix[k] - d * (np.arange(len(d)) == k)
-        cross = np.outer(d * H[k], r)
-        return scaled + cross + cross.T + H[k, k] * np.outer(r, r)
+        return self._bordered.moment(H)
 
     def raw_design(self, X: np.ndarray) -> np.ndarray:
         """X J from raw columns, if rows are not transformed: a diagonal and a row, as above."""
-        if len(self.matrix) <= DENSE_COLUMNS:
+        if self._is_dense:
             with np.errstate(invalid="ignore", over="ignore"):  # sums show it
                 return X @ self.matrix
-        d, k = np.diag(self.matrix), self.constant
-        U = X * d
-        return U if k is None else U + X[:, [k]] * (self.matrix[k] - d * (np.arange(len(d)) == k))
+        return self._bordered.rows(X)
 
     def with_binary_scales(self) -> "Coordinates":
         """Coordinates whose scales are powers of 2, by which columns are divided without error."""
@@ -124,16 +139,13 @@ class Coordinates:
         both = inverse if before is None else accurate_product(before, inverse)
         return replace(self, matrix=matrix, transforms_rows=True, preconditioner=both)
 
-    def condition(self, spectrum: tuple[np.ndarray, ...], condition: float) -> float:
-        """Condition number of the scaled H of rows before they are multiplied by R^-1.
-
-        Args:
-            spectrum: of H in phi (`LocalModel.spectrum`).
-            condition: of H in phi.
-        """
-        size, values, Q = spectrum
-        if self.preconditioner is None or values[0] <= np.finfo(float).eps * values[-1]:
-            return condition
+    def condition(self, local: LocalModel) -> float:
+        """Condition number of the scaled H of rows before they are multiplied by R^-1."""
+        if self.preconditioner is None:
+            return local.condition
+        size, values, Q = local.spectrum
+        if values[0] <= np.finfo(float).eps * values[-1]:
+            return local.condition
         root = np.sqrt(values)[:, None] * Q.T * size @ np.linalg.inv(self.preconditioner)
         values = np.linalg.svd(root / np.linalg.norm(root, axis=0), compute_uv=False)
         return float((values[0] / values[-1]) ** 2)
@@ -224,6 +236,8 @@ def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | No
         moment = U.T @ U / len(U) + (0.0 if earlier is None else earlier)
     if not np.isfinite(moment).all():
         return 1.0
+    if (found := factor(moment)) is not None and found.condition < SURELY * LARGEST_GRAM_CONDITION:
+        return found.condition
     full = np.flatnonzero(np.diag(moment))
     size = np.sqrt(np.diag(moment)[full])
     values = np.linalg.eigvalsh(moment[np.ix_(full, full)] / np.outer(size, size))

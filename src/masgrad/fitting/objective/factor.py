@@ -17,10 +17,11 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.fitting.objective.coordinates import LARGEST_GRAM_CONDITION, Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, is_empty
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.sources import Sample
+from masgrad.models.gram import is_empty
 from masgrad.types import Rows
 
 ROUNDING_UNITS = 4096

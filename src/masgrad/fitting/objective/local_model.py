@@ -16,13 +16,11 @@ import numpy as np
 
 from masgrad.errors import InputError
 from masgrad.fitting.objective.third_order import ThirdOrder
+from masgrad.models.gram import Factor, factor, scaled_eigenvalues, scaled_spectrum
 from masgrad.models.model import RowSums
 
 ZERO_EIGENVALUE = 1e-11
 """Eigenvalue of the scaled H that is 0 to rounding."""
-
-ZERO_DIAGONAL = 1e-13
-"""Share of the largest diagonal entry of a moment matrix that is 0 to rounding."""
 
 NEGATIVE_EIGENVALUE = 1e-8
 """Size of a negative eigenvalue of the scaled H that is still rounding of 0."""
@@ -31,8 +29,9 @@ NEGATIVE_EIGENVALUE = 1e-8
 LARGEST_BEND = 0.5
 """Relative change of H, in any direction, up to which a cubic model is followed."""
 
-SPECTRA = ("spectrum", "meat_spectrum")
-"""Properties of a local model that are computed once: of H and of M."""
+SPECTRA_OF_H = ("factor", "spectrum", "eigenvalues")
+SPECTRA = (*SPECTRA_OF_H, "meat_factor", "meat_spectrum", "covariance")
+"""Properties of a local model that are computed once: of H, of M, and of both."""
 
 
 class NotConvex(InputError):
@@ -121,7 +120,7 @@ class LocalModel:
 
     def with_same_hessian(self, **changes: Any) -> "LocalModel":
         """A changed record with the same H; spectra that were computed are kept."""
-        new, kept = replace(self, **changes), SPECTRA[: 1 if "meat" in changes else 2]
+        new, kept = replace(self, **changes), SPECTRA_OF_H if "meat" in changes else SPECTRA
         vars(new).update({k: v for k, v in vars(self).items() if k in kept})
         return new
 
@@ -156,6 +155,16 @@ class LocalModel:
         return shift / noise if noise > 0 else (np.inf if shift else 0.0)
 
     @cached_property
+    def factor(self) -> Factor | None:
+        """The factor of H; None if H is nearly singular or not positive definite."""
+        return factor(self.hessian)
+
+    @cached_property
+    def meat_factor(self) -> Factor | None:
+        """The factor of M; None if M is nearly singular."""
+        return factor(self.meat)
+
+    @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of H, as `scaled_spectrum`."""
         return scaled_spectrum(self.hessian)
@@ -167,16 +176,27 @@ class LocalModel:
         values, vectors = np.linalg.eigh(self.meat / np.outer(size, size))
         return size, values, vectors
 
+    @cached_property
+    def eigenvalues(self) -> np.ndarray:
+        """Of the scaled H."""
+        return scaled_eigenvalues(self.hessian) if self.factor else self.spectrum[1]
+
+    def deficiency(self, zero: float) -> int:
+        """Number of eigenvalues of the scaled H up to `zero`, which is far below 1."""
+        return 0 if self.factor else int((self.spectrum[1] <= zero).sum())
+
     @property
     def condition(self) -> float:
         """Ratio of the largest to the smallest eigenvalue of the scaled H that is not 0."""
-        values = self.spectrum[1]
+        values = self.eigenvalues
         values = values[values > ZERO_EIGENVALUE]
         return float(values[-1] / values[0]) if len(values) else np.inf
 
     @property
     def null_directions(self) -> np.ndarray:
         """Basis of the directions of phi in which H vanishes, (p, k)."""
+        if self.factor:
+            return np.empty((len(self.point), 0))
         size, values, Q = self.spectrum
         return Q[:, values <= ZERO_EIGENVALUE] / size[:, None]
 
@@ -185,7 +205,9 @@ class LocalModel:
         return -self.solve(self.gradient)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        """H^-1 b on the range of H: the pseudo-inverse of the scaled H is used."""
+        """H^-1 b; of a nearly singular H the pseudo-inverse of the scaled H is used."""
+        if self.factor:
+            return self.factor.solve(b)
         size, values, Q = self.spectrum
         if values[0] < -NEGATIVE_EIGENVALUE:
             raise NotConvex(f"H has the negative eigenvalue {values[0]:.2g}")
@@ -200,6 +222,8 @@ class LocalModel:
         turned = self.hessian @ step
         if not turned.any():
             return 0.0
+        if self.meat_factor:
+            return self.meat_factor.norm(turned)
         size, values, Q = self.meat_spectrum
         along = Q.T @ (turned / size)
         floor = max(1e-12 * values[-1], 1e-100)
@@ -212,14 +236,22 @@ class LocalModel:
 
     def sandwich(self) -> np.ndarray:
         """H^-1 M H^-1: the robust covariance of the estimate (HC0)."""
-        return self.solve(self.solve(self.meat).T)
+        return self.covariance
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """The sandwich, computed once."""
+        if not self.factor:
+            return self.solve(self.solve(self.meat).T)
+        inverse = self.factor.inverse()
+        return inverse @ self.meat @ inverse
 
     def expected(self) -> "LocalModel":
         """The same model with the expected H, if that was summed."""
         return self if self.information is None else replace(self, hessian=self.information)
 
     def inverse(self) -> np.ndarray:
-        return self.solve(np.eye(len(self.point)))
+        return self.factor.inverse() if self.factor else self.solve(np.eye(len(self.point)))
 
 
 def merged(parts: list[LocalModel]) -> LocalModel:
@@ -235,29 +267,11 @@ def error_change(a: LocalModel, b: LocalModel) -> float:
     return float(np.abs(ratios - 1).max(initial=0.0))
 
 
-def scaled_spectrum(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scale of each column, and eigenvalues and eigenvectors of a matrix with its diagonal scaled.
-
-    Empty columns stay 0: scaled to 1 they would be rounding errors.
-    """
-    diagonal, full = np.abs(np.diag(moment)), ~is_empty(moment)
-    size = np.sqrt(np.where(full, diagonal, 1.0))
-    scaled = np.where(np.outer(full, full), moment / np.outer(size, size), 0.0)
-    values, vectors = np.linalg.eigh(scaled)
-    return size, values, vectors
-
-
 def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
     """Orthonormal basis (p, k) of the null space of a Gram matrix, orthogonal to `fixed` (p, f)."""
     scale = np.trace(gram) / len(gram) or 1.0
     size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
     return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
-
-
-def is_empty(moment: np.ndarray) -> np.ndarray:
-    """Which columns are 0 in every row, to rounding: a mask from H or from X'X."""
-    diagonal = np.abs(np.diag(moment))
-    return ~(diagonal > ZERO_DIAGONAL * diagonal.max(initial=0.0))
 
 
 def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 from masgrad.errors import InputError
+from masgrad.models.gram import factor
 from masgrad.progress import Progress
 
 SEGMENTS = 64
@@ -152,6 +153,8 @@ class Monitor:
         n, away = self._deviations()
         columns = np.diag(noise) > 0 if columns is None else columns
         away, noise = away[:, columns], noise[columns][:, columns]
+        if columns.any() and (found := factor(noise)) is not None:
+            return n * np.square(found.whitened(away.T)).sum(0), len(noise)
         size = np.sqrt(np.diag(noise))
         values, Q = np.linalg.eigh(noise / np.outer(size, size))
         keep = values > 1e-9 * values.max(initial=0.0)

@@ -254,10 +254,7 @@ class Objective:
     def gradient_noise(self, total: LocalModel, design_effect: float) -> np.ndarray:
         """Variance of a sum of raw gradients for each unit of weight."""
         meat = design_effect * total.meat / total.count
-        if self.coordinates.transforms_rows:
-            return meat
-        back = np.linalg.inv(self.coordinates.matrix)
-        return back.T @ meat @ back
+        return meat if self.coordinates.transforms_rows else self.coordinates.raw_moment(meat)
 
     def _argument(self, phi: np.ndarray) -> np.ndarray:
         return phi if self.coordinates.transforms_rows else self.coordinates.theta(phi)

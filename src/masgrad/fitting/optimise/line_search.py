@@ -54,9 +54,9 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     """
     if not objective.exponential:
         return 1.0
-    moved = np.concatenate([np.abs(objective.features(r) @ step) for r in blocks(sample.rows)])
-    d = float(np.quantile(moved, 0.95))
-    d = max(d, _change_of_rare(objective, step, sample.rows)) if moved.max() > 1 else d
+    moved = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
+    d, largest = (float(np.quantile(np.concatenate(moved), q)) for q in (0.95, 1.0))
+    d = max(d, _change_of_rare(objective, step, sample.rows)) if largest > 1 else d
     return float(np.log1p(d) / d) if d > 1 else 1.0
 
 

@@ -25,8 +25,9 @@ from masgrad.data.arrays import blocks as in_blocks
 from masgrad.data.arrays import count_rows, pick
 from masgrad.data.regression import offset_of, total_weight
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
-from masgrad.fitting.objective.objective import Objective, Parts
+from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
+from masgrad.models.canonical import Gaussian
 from masgrad.models.model import RowSums
 from masgrad.types import Rows
 
@@ -75,6 +76,8 @@ def warm_up(
     masgrad_steps: int = 8,
     most: int = 40,
     weight: np.ndarray | None = None,
+    *,
+    enough: float = SMALL_DECREMENT,
 ) -> LocalModel:
     """The local model of these rows at their optimum or near it.
 
@@ -87,20 +90,28 @@ def warm_up(
         masgrad_steps: MasGrad steps before Newton's; more follow where H is not positive definite.
         most: steps in all.
         weight: of pseudo-observations (`pseudo_weights`); by default those of these rows.
+        enough: Newton decrement at which it ends.
     """
     weight = pseudo_weights(objective, rows) if weight is None else weight
     scored = objective.scoring()
     centre = _without_signal(objective, rows, phi)
+    few = Parts(meat=False) if objective.linear else H_AND_M
+    quadratic = isinstance(objective.family, Gaussian)
 
     def risk(at: np.ndarray) -> float:
         return scored.losses(at, rows).sum() + weight @ np.square(at - centre) / 2
 
     def propose(at: np.ndarray, count: int) -> Proposal:
-        local = _regularised(scored.local_model(at, rows), weight, centre)
-        if count and decrement(local) < SMALL_DECREMENT:
+        local = _regularised(scored.local_model(at, rows, few), weight, centre)
+        size = decrement(local)
+        if count and size < enough:
             return Proposal(at, last=True)
-        near = count >= masgrad_steps or decrement(local) < len(at)
-        return Proposal(at + (_newton_step(local) if near else masgrad_step(local)))
+        if quadratic or size < (np.inf if count >= masgrad_steps else len(at)):
+            return Proposal(at + local.newton())
+        if few is not H_AND_M:
+            meat = scored.local_model(at, rows, Parts(hessian=False)).meat
+            local = replace(local, meat=meat + np.diag(weight))
+        return Proposal(at + masgrad_step(local))
 
     return objective.local_model(descend(risk, propose, phi, most)[0], rows)
 
@@ -147,13 +158,6 @@ def decrement(local: LocalModel) -> float:
         return float(-local.gradient @ local.newton())
     except NotConvex:
         return np.inf
-
-
-def _newton_step(local: LocalModel) -> np.ndarray:
-    try:
-        return local.newton()
-    except NotConvex:
-        return masgrad_step(local)
 
 
 # The first read.

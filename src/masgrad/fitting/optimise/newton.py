@@ -109,17 +109,22 @@ class Newton:
             long = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
             if long and self.objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
-            end = replace(self._end(step, path.earlier), separation=known)
             separated = known is not None and known.found
+            may_end = step.vanishes or path.is_over or self._may_be_last(rule, step)
+            if not (separated or may_end):
+                path.go_to(path.trial.end)
+                continue
+            end = replace(self._end(step, path.earlier), separation=known)
             if separated or step.vanishes:
                 return path.ended(end)
             if path.is_over:
                 return path.ended(replace(self._judged(step, end, path), separation=known))
-            if self._met(rule, step, end) and path.errors_settle:
+            bounded = end.remainder <= LARGEST_BOUND * rule.remainder
+            same = bounded and error_change(end.local_model, step.total) < ERROR_CHANGE
+            if same and path.errors_settle:
                 if self._is_inside(end, path):
                     return path.ended(end)
-                share = self._share(step, path)
-                if not share:
+                if not (share := self._share(step, path)):
                     break
                 path.put_on_trial(replace(step, share=share))
             path.go_to(path.trial.end)
@@ -277,11 +282,8 @@ class Newton:
         size = total.wald_norm(step.full_step)
         return Estimate(total, 0, size, distance(self.objective, total, step.full_step))
 
-    def _met(self, rule: StoppingRule, step: NewtonStep, end: Estimate) -> bool:
+    def _may_be_last(self, rule: StoppingRule, step: NewtonStep) -> bool:
         shift = step.total.max_residual_shift(step.step, self.objective.dispersed)
-        small = step.total.wald_norm(step.step) <= rule.step
-        near = step.share == 1 and not step.scored and shift < MAX_RESIDUAL_SHIFT
+        small = step.total.wald_norm(step.step) <= rule.step and shift < MAX_RESIDUAL_SHIFT
         predicted = step.prediction.remainder <= rule.remainder
-        predicted = predicted and end.remainder <= LARGEST_BOUND * rule.remainder
-        met = near and predicted and small
-        return met and error_change(end.local_model, step.total) < ERROR_CHANGE
+        return small and predicted and step.share == 1 and not step.scored

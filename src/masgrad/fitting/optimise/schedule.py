@@ -6,7 +6,7 @@
 4. If they end far from an optimum, or where the loss is flat: Newton steps from a safe start.
 
 If all rows are in the sample, Newton steps over them go on to rounding. Rows that can be read only
-once make a single read (`one_pass.py`).
+once make a single read (`single/one_pass.py`).
 """
 
 from collections.abc import Callable
@@ -26,14 +26,12 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
-from masgrad.fitting.optimise.one_pass import single_read
+from masgrad.fitting.optimise.plateau import flat_directions, may_be_flat, off_plateau
+from masgrad.fitting.optimise.single.one_pass import single_read
 from masgrad.fitting.optimise.start import (
     WARM_UP_ROWS,
-    flat_directions,
     intercept_start,
-    may_be_flat,
     mean_response,
-    off_plateau,
     scoring_start,
 )
 from masgrad.fitting.options import MOST_READS, Options
@@ -152,14 +150,15 @@ class Reads:
     def _masgrad_and_newton(self) -> Estimate:
         """Averaged MasGrad, then correcting reads.
 
-        If a few rows carry a column, MasGrad's batches hardly meet it, and its average is worse
-        than its start: then all reads are correcting ones.
+        If a few rows carry a column, or a batch has fewer rows than columns, MasGrad's average is
+        worse than its start: then all reads are correcting ones.
         """
         begin, average = self.start.point, None
         stages, starts = [("pilot rows", begin)], [begin, self._safe]
-        before = int(not self.sample.has_rare_columns)
+        size = _rows_and_batch(self.reader.source.count or UNKNOWN_COUNT, len(begin))
+        before = int(not (self.sample.has_rare_columns or size[1] < len(begin)))
         if before:
-            average = _average(self.objective, self.reader, self.start, self.options)
+            average = _average(self.objective, self.reader, self.start, size, self.options)
         if average is not None:
             stages.append(("MasGrad, averaged", average))
             if _is_no_worse(self.objective, self.sample.rows, average, begin):
@@ -185,8 +184,10 @@ class Reads:
 
     def _drifts(self, total: LocalModel) -> bool:
         """Whether the rows are not in a random order, so that pilot rows are unlike others."""
+        if not self.reader.source.ordered:
+            return False
         noise = self.objective.gradient_noise(total, self.sample.design_effect)
-        return self.reader.source.ordered and self.reader.monitor.drift(noise) > DRIFT_LIMIT
+        return self.reader.monitor.drift(noise) > DRIFT_LIMIT
 
     @cached_property
     def _safe(self) -> np.ndarray:
@@ -217,7 +218,9 @@ class Reads:
         """The estimate, undecided if the loss is flat there along a direction in which X is not."""
         objective, local = self.objective, done.local_model
         known = done.separation is not None or objective.prior is not None
-        if known or self.reader.monitor.interrupted or not may_be_flat(objective, local):
+        if known or objective.convex or not objective.linear or self.reader.monitor.interrupted:
+            return done
+        if not may_be_flat(local):
             return done
         flat = flat_directions(local, design_moment(objective, self.reader, self.sample, local))
         none = np.empty((len(flat), 0))
@@ -242,14 +245,20 @@ def _stages(done: Estimate, before: int) -> list[tuple[str, np.ndarray]]:
     return [(f"read {before + i}", at) for i, at in enumerate(done.points) if i]
 
 
+def _rows_and_batch(count: int, p: int) -> tuple[int, int]:
+    """Rows that MasGrad reads of so many, and those of a batch."""
+    rows = min(count, int(MASGRAD_ROWS * np.sqrt(p * count)))
+    return rows, max(256, min(BLOCK, rows // MASGRAD_STEPS))
+
+
 def _average(
-    objective: Objective, reader: Reader, start: LocalModel, options: Options
+    objective: Objective, reader: Reader, start: LocalModel, size: tuple[int, int], options: Options
 ) -> np.ndarray | None:
-    """MasGrad's average over the first read; None if it ran away or was interrupted."""
-    rng = np.random.default_rng([options.seed, 1])
-    count = reader.source.count or UNKNOWN_COUNT
-    rows = min(count, int(MASGRAD_ROWS * np.sqrt(len(start.point) * count)))
-    batch = max(256, min(BLOCK, rows // MASGRAD_STEPS))
+    """MasGrad's average over the first read; None if it ran away or was interrupted.
+
+    `size` has the rows that are read, and those of a batch.
+    """
+    rng, (rows, batch) = np.random.default_rng([options.seed, 1]), size
     with reader.interruptible(), closing(reader.shuffled(rng, rows)) as blocks:
         try:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -13,7 +13,7 @@ mode alone. It needs the landscape to be strongly Morse there: H positive defini
 which the correcting reads check.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,16 +23,17 @@ from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
-from masgrad.fitting.identification.rank import FULL_RANK
+from masgrad.fitting.identification.rank import FEWEST_ASKED_PER_COLUMN
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
-from masgrad.fitting.objective.local_model import LocalModel, scaled_spectrum
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
-from masgrad.fitting.optimise.masgrad import pseudo_weights, warm_up
+from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, pseudo_weights, warm_up
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
+from masgrad.models.gram import is_definite
 from masgrad.models.model import Model
 from masgrad.types import Rows
 
@@ -41,6 +42,11 @@ START_ROWS = 1024
 
 WARM_UP_ROWS = 8192
 """Rows of the first descent; its end is a good start for more of them."""
+
+WIDE_COLUMNS, WIDE_DECREMENT = 256, 1e-4
+"""Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
+take eigenvectors, and ends at this Newton decrement for each column, unless rows are read once: the
+optimum of all rows is some standard errors of the sample away."""
 
 EQUAL_RISK = 1e-4
 """Difference of risks, relative to their range, up to which they belong to one mode."""
@@ -54,14 +60,6 @@ unlike the others."""
 
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
-
-FLAT, SUSPECT = 1e-8, 1e-4
-"""Curvature along a direction, as a share of the usual one, below which there is none; and smallest
-eigenvalue of the scaled H below which that is looked into."""
-
-FLAT_STEPS = np.outer([1.0, -1.0], np.geomspace(1e-3, 100.0, 80)).ravel()
-MOST_FLAT = 8
-"""Steps along a flat direction that are compared, and directions in which they are."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +95,30 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
+    wide = objective.linear and len(phi) > WIDE_COLUMNS and sample.remaining is None
+    free = wide and options.start is None and not objective.bounded
+    level = intercept_start(objective, rows) if free else None
+    phi = phi if level is None else level
     weight = pseudo_weights(objective, sample.rows)
     steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
+    steps = steps if level is None else 0
     before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
     if not objective.linear:
         check_curvature(before)
-    local = warm_up(objective, random_rows(rows, WARM_UP_ROWS, rng), phi, steps, most, weight)
+    if wide and _is_narrow(sample, len(phi)):
+        return Start(before, notes=notes)
+    enough = WIDE_DECREMENT * len(phi) if wide else SMALL_DECREMENT
+    first = random_rows(rows, WARM_UP_ROWS, rng)
+    local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > WARM_UP_ROWS:
         near = _on_the_way(objective, rows, phi, local.point)
-        local = warm_up(objective, rows, near, 0, most, weight)
+        local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
+
+
+def _is_narrow(sample: Sample, p: int) -> bool:
+    """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
+    return not sample.complete and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -167,47 +179,9 @@ def on_plateau(objective: Objective, total: LocalModel) -> bool:
     """Whether some direction of phi, in which columns have size 1, has next to no information."""
     if not objective.separable:
         return False
-    return total.null_directions.shape[1] > 0 or np.linalg.eigvalsh(total.hessian)[0] < 1.0
-
-
-def may_be_flat(objective: Objective, local: LocalModel) -> bool:
-    """Whether it is worth looking for directions in which a loss that is not convex is flat."""
-    return objective.linear and not objective.convex and local.spectrum[1][0] <= SUSPECT
-
-
-def flat_directions(local: LocalModel, moment: np.ndarray) -> np.ndarray:
-    """Directions of phi along which X varies and the loss, not being convex, does not, (p, k).
-
-    The means of some rows are so far out there that neither their gradient nor their curvature is
-    left: no estimate, though both vanish.
-
-    Args:
-        local: the local model of all rows at the estimate.
-        moment: E[x x'] in phi.
-    """
-    size, values, Q = scaled_spectrum(moment)
-    seen = values > FULL_RANK
-    white = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
-    curvatures, axes = np.linalg.eigh(white.T @ local.hessian @ white)
-    return white @ axes[:, curvatures < FLAT * np.median(curvatures)]
-
-
-def off_plateau(
-    falls: Callable[[np.ndarray, np.ndarray], np.ndarray], phi: np.ndarray, flat: np.ndarray
-) -> np.ndarray:
-    """The lowest of many points along flat directions.
-
-    Args:
-        falls: of the loss of all rows, from a point to others.
-        phi: where the loss is flat.
-        flat: the directions, (p, k); along each E[(x'd)^2] is 1, so that the few rows on which it
-            depends have linear predictors that change by more.
-    """
-    for direction in flat.T[:MOST_FLAT]:
-        ends = phi + FLAT_STEPS[:, None] * direction
-        fall = falls(phi, ends)
-        phi = ends[int(np.argmax(fall))] if fall.max() > 0 else phi
-    return phi
+    return total.null_directions.shape[1] > 0 or not is_definite(
+        total.hessian - np.eye(len(total.point))
+    )
 
 
 def _usual_loss(objective: Objective, phi: np.ndarray, rows: Rows) -> float:

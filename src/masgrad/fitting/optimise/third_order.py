@@ -26,9 +26,10 @@ from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
-from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
+from masgrad.models.gram import is_definite, is_semidefinite
 from masgrad.types import Rows
 
 GROUPS = 16
@@ -112,7 +113,7 @@ def predict_remainder(
 
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
-    return information_covers(objective.local_model(total.point, rows), total)
+    return information_covers(objective.local_model(total.point, rows, Parts(meat=False)), total)
 
 
 def _next_in_series(
@@ -152,7 +153,8 @@ def third_order_step(
     """
     size = max(1, -(-count_rows(rows) // GROUPS))
     groups = blocks(rows, size)
-    steps = np.array([-total.solve(_missed(objective, parts, phi, group)) for group in groups])
+    missed = np.array([_missed(objective, parts, phi, group) for group in groups])
+    steps = -total.solve(missed.T).T
     mean = steps.mean(0)
     away = steps - mean if len(steps) > 1 else steps
     return mean, away / np.sqrt(len(steps))
@@ -220,8 +222,7 @@ def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float
 
 
 def _standard_errors(objective: Objective, total: LocalModel) -> np.ndarray:
-    J = objective.coordinates.matrix
-    return np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", J, total.sandwich(), J), 0.0))
+    return np.sqrt(np.maximum(np.diag(objective.coordinates.cov(total.sandwich())), 0.0))
 
 
 def _missed(
@@ -271,16 +272,19 @@ def update_moments(
     squares = at.squares if isinstance(objective.family, Gaussian) else squares  # exact there
     moved = replace(at, hessian=H, meat=M, squares=squares, loss=loss, information=expected)
     positive = squares >= 0 or not objective.dispersed  # else X^2 is 0, up to rounding
-    sound = positive and min(np.linalg.eigvalsh(M)[0], moved.spectrum[1][0]) >= 0
+    sound = positive and is_semidefinite(M) and is_semidefinite(H)
     return moved if sound else at
 
 
 def information_covers(some: LocalModel, all_rows: LocalModel) -> bool:
     """Whether H of some rows is not small in any direction in which H of all rows is not."""
+    scale = all_rows.count / some.count
+    if all_rows.factor:
+        return is_definite(some.hessian * scale - REPRESENTATIVE_SHARE * all_rows.hessian)
     size, values, Q = all_rows.spectrum
     seen = values > ZERO_EIGENVALUE
     whiten = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
-    share = whiten.T @ some.hessian @ whiten * (all_rows.count / some.count)
+    share = whiten.T @ some.hessian @ whiten * scale
     return bool(seen.any() and np.linalg.eigvalsh(share)[0] > REPRESENTATIVE_SHARE)
 
 

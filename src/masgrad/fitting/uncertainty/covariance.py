@@ -190,7 +190,8 @@ def _on_undefined(undefined: np.ndarray, names: tuple[str, ...]) -> tuple[str, .
 def _without_penalty(objective: Objective, local: LocalModel) -> LocalModel:
     """The local model with the loss that likelihoods and dispersions are about."""
     extra = local.count * objective.ridge.value(local.point)
-    return replace(local, loss=local.loss - extra, squares=max(local.squares - 2 * extra, 0.0))
+    squares = max(local.squares - 2 * extra, 0.0)
+    return local.with_same_hessian(loss=local.loss - extra, squares=squares)
 
 
 def _with_chains(
@@ -255,7 +256,7 @@ def covariance(
     else:
         factor = local.count / (local.count - free) if cov_type == "HC1" else 1.0
         C = part.sandwich() * factor
-    return B @ C @ B.T
+    return B @ C @ B.T if null_basis.shape[1] else C
 
 
 def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.ndarray]:

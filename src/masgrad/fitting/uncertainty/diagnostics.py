@@ -107,7 +107,7 @@ def condition_number(objective: Objective, found: Uncertainty) -> float:
     """Condition number of H in the columns as they were given, those that have an estimate."""
     coordinates, local = objective.coordinates, found.local_model
     if coordinates.preconditioner is None or not found.null.size:
-        return coordinates.condition(local.spectrum, local.condition)
+        return coordinates.condition(local)
     size, values, Q = local.spectrum
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * Q.T * size
     root = (root @ np.linalg.inv(coordinates.preconditioner))[:, ~found.null.not_identified]

@@ -13,7 +13,7 @@ from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.pools import ArrayRows, HeldRows
+from masgrad.fitting.optimise.single.pools import ArrayRows, HeldRows
 from masgrad.fitting.sources import Sample, size_in_bytes
 from masgrad.types import Rows
 

@@ -24,7 +24,7 @@ from masgrad.data.arrays import count_rows
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import H_AND_M, BadBlock, Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
-from masgrad.fitting.optimise.pools import Pool
+from masgrad.fitting.optimise.single.pools import Pool
 from masgrad.fitting.sources import join
 from masgrad.types import Rows
 

@@ -20,7 +20,9 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex, merged
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
-from masgrad.fitting.optimise.kept_rows import (
+from masgrad.fitting.optimise.masgrad import pseudo_weights
+from masgrad.fitting.optimise.single.end import End
+from masgrad.fitting.optimise.single.kept_rows import (
     FAR,
     NEAR_STEP,
     RANDOM_ROWS,
@@ -30,10 +32,8 @@ from masgrad.fitting.optimise.kept_rows import (
     drawn,
     minimum,
 )
-from masgrad.fitting.optimise.masgrad import pseudo_weights
-from masgrad.fitting.optimise.one_pass_end import End
-from masgrad.fitting.optimise.pieces import Piece, pieces
-from masgrad.fitting.optimise.pools import ArrayRows, HeldRows, Pool, with_high_leverage
+from masgrad.fitting.optimise.single.pieces import Piece, pieces
+from masgrad.fitting.optimise.single.pools import ArrayRows, HeldRows, Pool, with_high_leverage
 from masgrad.fitting.optimise.start import intercept_start
 from masgrad.fitting.optimise.third_order import is_homogeneous
 from masgrad.fitting.options import Options

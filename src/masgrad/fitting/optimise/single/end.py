@@ -18,7 +18,8 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_c
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
-from masgrad.fitting.optimise.kept_rows import (
+from masgrad.fitting.optimise.line_search import SHARES
+from masgrad.fitting.optimise.single.kept_rows import (
     FAR,
     NEAR_STEP,
     RANDOM_ROWS,
@@ -30,8 +31,7 @@ from masgrad.fitting.optimise.kept_rows import (
     minimum,
     model_at,
 )
-from masgrad.fitting.optimise.line_search import SHARES
-from masgrad.fitting.optimise.pools import with_high_leverage
+from masgrad.fitting.optimise.single.pools import with_high_leverage
 from masgrad.fitting.optimise.start import intercept_start
 from masgrad.fitting.optimise.third_order import distance, error_bound, score_statistic
 from masgrad.fitting.options import Options

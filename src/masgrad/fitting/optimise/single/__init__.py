@@ -1,0 +1,1 @@
+"""A single read of rows that cannot be read again."""
