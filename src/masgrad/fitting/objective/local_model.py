@@ -25,7 +25,6 @@ ZERO_EIGENVALUE = 1e-11
 NEGATIVE_EIGENVALUE = 1e-8
 """Size of a negative eigenvalue of the scaled H that is still rounding of 0."""
 
-
 LARGEST_BEND = 0.5
 """Relative change of H, in any direction, up to which a cubic model is followed."""
 

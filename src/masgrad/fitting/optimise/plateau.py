@@ -23,7 +23,7 @@ MOST_FLAT = 8
 
 def may_be_flat(local: LocalModel) -> bool:
     """Whether it is worth looking for directions in which the loss is flat."""
-    return bool(local.spectrum[1][0] <= SUSPECT)
+    return bool(local.eigenvalues[0] <= SUSPECT)
 
 
 def flat_directions(local: LocalModel, moment: np.ndarray) -> np.ndarray:

@@ -134,10 +134,11 @@ def _sandwich(
 
 def fitted_exactly(objective: Objective, local: LocalModel) -> np.ndarray:
     """Directions of phi with w'Hw = 1 that no row with a residual sees, (p, k)."""
-    if not objective.linear:
+    unit = FITTED_EXACTLY * _dispersion(objective, local)
+    if not objective.linear or is_definite(local.meat - unit * local.hessian):
         return np.zeros((len(local.point), 0))
     noise, W = noise_spectrum(local)
-    return W[:, noise <= FITTED_EXACTLY * _dispersion(objective, local)]
+    return W[:, noise <= unit]
 
 
 def _dispersion(objective: Objective, local: LocalModel) -> float:

@@ -212,8 +212,10 @@ def bias_diagnostic(objective: Objective, found: Uncertainty, sample: Sample) ->
         return []
     if shift is None:
         return []
-    noise, W = (part[..., found.exact.shape[1] :] for part in noise_spectrum(local))
-    size = float(np.sqrt((np.square(W.T @ (local.hessian @ shift)) / noise).sum()))
+    size = local.wald_norm(shift)
+    if found.exact.size:
+        noise, W = (part[..., found.exact.shape[1] :] for part in noise_spectrum(local))
+        size = float(np.sqrt((np.square(W.T @ (local.hessian @ shift)) / noise).sum()))
     share, ok = len(shift) / local.count, size <= LARGEST_BIAS
     said = f"p/N = {share:.2g} biases estimates by {size:.2g} standard errors at worst"
     if not ok:
