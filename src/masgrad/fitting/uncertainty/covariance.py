@@ -29,6 +29,7 @@ from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
 from masgrad.fitting.uncertainty.leverage import leveraged_meat
 from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
+from masgrad.models.gram import is_definite
 
 ROUNDING_RESIDUAL = 1e-28
 """Squared residuals of a few dozen units in the last place."""
