@@ -92,7 +92,7 @@ def logistic(N, order=False):
 
 def ordered():
     with pytest.warns() as seen:
-        r = mg.fit(mg.Logistic(), pieces(*logistic(60_000, order=True), 5000))
+        r = mg.fit(mg.Logistic(), pieces(*logistic(60_000, order=True), 5000), memory="1MB")
     said = {w.category: str(w.message) for w in seen}
     assert "single read" in said[OrderWarning]
     return r

@@ -7,11 +7,11 @@ of a segment whose quadratic is of no use at the estimate.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from masgrad.data.arrays import count_rows, pick
-from masgrad.data.regression import weight_of
+from masgrad.data.arrays import count_rows
 from masgrad.fitting.identification.rank import Separation, sample_has_optimum
 from masgrad.fitting.identification.recession import exists
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change, merged
@@ -19,28 +19,25 @@ from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.line_search import SHARES
+from masgrad.fitting.optimise.plateau import flat_directions, may_be_flat, off_plateau
 from masgrad.fitting.optimise.single.kept_rows import (
     FAR,
     NEAR_STEP,
     RANDOM_ROWS,
     Draw,
     Segment,
-    Stratum,
     descent_step,
     drawn,
     minimum,
     model_at,
 )
 from masgrad.fitting.optimise.single.pools import with_high_leverage
-from masgrad.fitting.optimise.start import intercept_start
+from masgrad.fitting.optimise.single.sampling_error import sampling_errors
+from masgrad.fitting.optimise.start import intercept_start, mean_response, scoring_start
 from masgrad.fitting.optimise.third_order import distance, error_bound, score_statistic
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, join
-from masgrad.models.glm import add_offset
 from masgrad.types import Rows
-
-ERROR_GROUPS = 32
-"""Groups of a random stratum whose spread gives the sampling error."""
 
 CONFIDENCE = 0.95
 """Confidence of the bound on the remainder, which is nothing but a sampling error here."""
@@ -84,7 +81,8 @@ class End:
         """The estimate from all segments: more of their rows are used until it is near enough."""
         objective, sample = self.objective, self.sample
         segments = self._with_high_leverage(segments)
-        phi = self._lowest(segments, phi)
+        phi = self._lowest(segments, self._inside(segments, phi))
+        phi = self._off_plateau(segments, phi)
         while True:
             total, summed = model_at(objective, segments, phi)
             remainder = self._remainder(segments, total)
@@ -124,35 +122,60 @@ class End:
         return score_statistic(pilot, self.sample.design_effect)
 
     def _lowest(self, segments: list[Segment], phi: np.ndarray) -> np.ndarray:
-        """The optimum; the lower of two if the loss may have several.
+        """The optimum; the lowest of several if the loss may have them.
 
-        The path of a read begins where its first rows lead. Another one begins at the mean response
-        of the rows in use, and follows these alone at first.
+        The path of a read begins where its first rows lead. Others begin at the mean response of
+        the rows in use and near their responses, and follow these rows alone at first.
         """
-        objective, end = self.objective, minimum(self.objective, segments, phi)
-        if objective.convex or objective.prior is not None:
-            return end
-        alone = [replace(s, controlled=False) for s in segments]
-        strata = [stratum for segment in segments for stratum in segment.strata]
-        safe = intercept_start(objective, join([b for stratum in strata for b in stratum.rows]))
-        if safe is None:
-            return end
-        other = minimum(objective, segments, minimum(objective, alone, safe))
+        objective, ends = self.objective, [minimum(self.objective, segments, phi)]
+        if objective.convex or objective.family is None or objective.prior is not None:
+            return ends[0]
+        alone, used = [replace(s, controlled=False) for s in segments], _in_use(segments)
+        rows = join([block for block, _ in used])
+        starts = [intercept_start(objective, rows)]
         with np.errstate(all="ignore"):
-            falls = [s.losses(objective, end) - s.losses(objective, other) for s in strata]
-        fall = sum(s.factor * f.sum() for s, f in zip(strata, falls, strict=True))
-        return other if fall > 0 else end
+            starts.append(scoring_start(objective, used, mean_response(objective.family, rows)))
+            for start in starts:
+                if start is not None and np.isfinite(objective.losses(start, rows)).all():
+                    ends.append(minimum(objective, segments, minimum(objective, alone, start)))
+        falls = self._falls(segments, ends[0], np.array(ends))
+        return ends[int(np.argmax(falls))]
+
+    def _falls(self, segments: list[Segment], phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """By how much the loss of the rows in use falls from phi to each end."""
+        with np.errstate(all="ignore"):
+            each = [factor * self.objective.falls(phi, ends, b) for b, factor in _in_use(segments)]
+        return np.nan_to_num(np.sum(each, 0), nan=-np.inf)
+
+    def _off_plateau(self, segments: list[Segment], phi: np.ndarray) -> np.ndarray:
+        """The optimum, from a lower point if phi is on a plateau."""
+        flat = self._flat_directions(segments, model_at(self.objective, segments, phi)[0])
+        lower = off_plateau(partial(self._falls, segments), phi, flat)
+        return phi if lower is phi else minimum(self.objective, segments, lower)
+
+    def _flat_directions(self, segments: list[Segment], total: LocalModel) -> np.ndarray:
+        """Directions along which rows in use vary and a loss that is not convex does not."""
+        objective = self.objective
+        known = objective.convex or not objective.linear or objective.prior is not None
+        if known or not may_be_flat(total):
+            return np.empty((len(total.point), 0))
+        moment = np.zeros_like(total.hessian)
+        for rows, factor in _in_use(segments):
+            U = objective.features(rows)
+            moment += factor * (U.T @ U)
+        return flat_directions(total, moment)
 
     def _inside(self, segments: list[Segment], phi: np.ndarray) -> np.ndarray:
-        """The point nearest to phi, on the way from the mean response, where rows have means."""
-        rows = [b for segment in segments for stratum in segment.strata for b in stratum.rows]
-        safe = intercept_start(self.objective, join(rows)) if self.objective.bounded else None
+        """The point nearest to phi, on the way from the mean response, where sums are finite."""
+        rows = [block for block, _ in _in_use(segments)]
+        safe = intercept_start(self.objective, join(rows))
         if safe is None:
             return phi
         with np.errstate(all="ignore"):
             for share in (1.0, 0.99, 0.9, *SHARES[1:]):
-                at = safe + share * (phi - safe)
-                if all(np.isfinite(self.objective.losses(at, block)).all() for block in rows):
+                at = phi if share == 1 else safe + share * (phi - safe)
+                squares = (np.square(self.objective.losses(at, block)).sum() for block in rows)
+                if np.isfinite(sum(squares)):
                     return at
         return safe
 
@@ -204,8 +227,11 @@ class End:
         return bool(sizes[0] > FAR * max(sizes[1], NEAR_STEP))
 
     def _separation(self, segments: list[Segment], total: LocalModel) -> Separation | None:
-        """That an optimum exists, if rows that cannot be read again prove it."""
+        """That an optimum exists, if rows that cannot be read again prove it, or may not."""
         objective, source = self.objective, self.reader.source
+        flat = self._flat_directions(segments, total)
+        if flat.size:
+            return Separation(None, np.empty((len(flat), 0)), flat)
         if source.rereadable or not objective.may_be_separated:
             return None
         rows = join([b for s in segments for stratum in s.strata for b in stratum.rows])
@@ -223,59 +249,15 @@ class End:
         return distance(self.objective, total, total.solve(missed)) * prior.count / count_rows(rows)
 
 
+def _in_use(segments: Sequence[Segment]) -> list[tuple[Rows, float]]:
+    """Blocks of the rows in use, and how many rows each of theirs stands for."""
+    strata = [stratum for segment in segments for stratum in segment.strata]
+    return [(block, stratum.factor) for stratum in strata for block in stratum.rows]
+
+
 def _same_errors(total: LocalModel, summed: LocalModel) -> bool:
     """Whether standard errors are about those of where segments were summed."""
     try:
         return error_change(total, summed) < CHANGE_OF_ERRORS
     except NotConvex:
         return False
-
-
-# The sampling error.
-
-
-def sampling_errors(
-    objective: Objective, segments: Sequence[Segment], total: LocalModel
-) -> np.ndarray | None:
-    """Errors of the minimum by the choice of the random rows, by groups, (groups, p).
-
-    Strata are independent: the k-th group is the k-th of each. None without random rows.
-    """
-    found = None
-    for segment in segments:
-        for stratum in segment.strata:
-            if stratum.factor == 1:
-                continue
-            each = _group_errors(objective, segment, stratum, total)
-            found = each if found is None else found + each
-    return found
-
-
-def _group_errors(
-    objective: Objective, segment: Segment, stratum: Stratum, total: LocalModel
-) -> np.ndarray:
-    """Deviations of the groups of a stratum; rows that are in use have no sampling error."""
-    rows = join(list(stratum.rows))
-    order = np.random.default_rng(0).permutation(stratum.count)  # neighbours may be alike
-    groups = pick(lambda a: a[order], rows)
-    sums = _group_sums(objective, segment, groups, total.point)
-    away = total.solve((sums - sums.mean(0)).T).T
-    return away * stratum.factor * np.sqrt(ERROR_GROUPS * (1 - 1 / stratum.factor))
-
-
-def _group_sums(objective: Objective, segment: Segment, rows: Rows, phi: np.ndarray) -> np.ndarray:
-    """Gradients that random rows bring at phi, summed over groups, (groups, p)."""
-    begin, cuts = segment.local.point, np.arange(ERROR_GROUPS) * count_rows(rows) // ERROR_GROUPS
-    family, a = objective.family, weight_of(rows)
-    if family is None:
-        ends = [*cuts[1:], count_rows(rows)]
-        groups = [pick(lambda a, i=i, j=j: a[i:j], rows) for i, j in zip(cuts, ends, strict=True)]
-        return np.array([objective.missed_gradient(begin, phi - begin, g) for g in groups])
-    t, y = add_offset(objective.predictors(phi, rows), rows), rows[1]
-    slopes = family.slope_and_curvature(t, y)[0]
-    if segment.controlled:
-        t0 = add_offset(objective.predictors(begin, rows), rows)
-        r, w = family.slope_and_curvature(t0, y)
-        slopes = slopes - r - w * (t - t0)
-    weighted = slopes if a is None else a * slopes
-    return np.add.reduceat(weighted[:, None] * objective.features(rows), cuts)
