@@ -400,7 +400,9 @@ def test_a_row_of_weight_2_is_that_row_twice(rows, model, penalty, rng):
     np.testing.assert_allclose(*shrunken, atol=2e-3 if penalty.lam != "bic" else 0.2)
 
 
-@pytest.mark.parametrize("model", [mg.Linear(), mg.Logistic()])
+@pytest.mark.parametrize(
+    "model", [mg.Linear(), pytest.param(mg.Logistic(), marks=pytest.mark.long)]
+)
 def test_equal_weights_leave_cross_validation_as_it_is(model, rng):
     X = np.column_stack([np.ones(40_000), rng.normal(size=(40_000, 4))])
     y = (X @ [0.2, 1, -0.5, 0, 0] + rng.logistic(size=40_000) > 0).astype(float)

@@ -140,7 +140,7 @@ def carried_beside_an_outlier(rng, n, carrying=8):
 
 @pytest.mark.parametrize("rows", [20_000, 60_000])
 @pytest.mark.parametrize("family", ["gamma", "inverse_gaussian"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_rows_that_start_on_a_plateau(family, seed, rows):
     """Far out their loss is flat: gradient and curvature vanish where no optimum is."""
     rng = np.random.default_rng(seed)

@@ -193,6 +193,7 @@ def warn(
         _warn_shift(objective, done)
     rest = "the other rows" if found.null.is_separated else "these rows"
     partly = found.null.is_separated and found.null.size < len(done.local_model.point)
+    partly = partly and not done.one_step
     if (partly or not found.null.size) and _is_far(task.options, objective, reader, done):
         say(
             AccuracyWarning,
