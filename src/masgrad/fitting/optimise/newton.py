@@ -27,7 +27,6 @@ from masgrad.fitting.optimise.line_search import (
 from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
     distance,
-    next_missed_step,
     predict_remainder,
     update_moments,
 )
@@ -268,7 +267,7 @@ class Newton:
         remainder = prediction.bound if step.share == 1 else damped
         if before is not None and before.share == 1 and not before.scored:
             steps = step.step, before.step, before.prediction.extra_step
-            remainder = max(remainder, NEXT_STEP * next_missed_step(objective, total, *steps))
+            remainder = max(remainder, NEXT_STEP * _next_missed_step(objective, total, *steps))
         remainder = 0.0 if step.vanishes and objective.prior is None else remainder
         prior = None if prediction.trusted else objective.prior  # else its M and H were moved
         shift = 0.0
@@ -287,3 +286,20 @@ class Newton:
         small = step.total.wald_norm(step.step) <= rule.step and shift < MAX_RESIDUAL_SHIFT
         predicted = step.prediction.remainder <= rule.remainder
         return small and predicted and step.share == 1 and not step.scored
+
+
+def _next_missed_step(
+    objective: Objective,
+    total: LocalModel,
+    step: np.ndarray,
+    before: np.ndarray,
+    foreseen: np.ndarray,
+) -> float:
+    """Length of what will be missed of the step after this one, if pilot rows foresee as before.
+
+    Newton's steps have the square of each other's length. Of this one they foresaw a part; where a
+    curvature hangs on rows that are not among them, they foresee nothing.
+    """
+    new, old = (distance(objective, total, of) for of in (step, before))
+    missed = distance(objective, total, step - foreseen)
+    return missed * min(new / old, 1.0) ** 2 if old > 0 else 0.0

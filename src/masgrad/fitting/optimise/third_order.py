@@ -93,7 +93,8 @@ def predict_remainder(
         missed = _missed_by_prior(objective, total, phi, sample.rows)
         bound = distance(objective, total, phi - total.point) + missed
         return Prediction(False, zero, size, bound, [])
-    extra, deviations = third_order_step(objective, total, read, phi, sample.rows)
+    groups = 1 if sample.complete else GROUPS  # all rows have no sampling error
+    extra, deviations = third_order_step(objective, total, read, phi, sample.rows, groups)
     later = _next_in_series(total, read, phi, extra)
     error = max(2 * sampling_error(total, deviations), later)
     if not np.isfinite(error):  # an exponential overflows there
@@ -140,7 +141,12 @@ def _missed_by_cubic(prior: LocalModel, begin: np.ndarray, phi: np.ndarray) -> n
 
 
 def third_order_step(
-    objective: Objective, total: LocalModel, parts: list[LocalModel], phi: np.ndarray, rows: Rows
+    objective: Objective,
+    total: LocalModel,
+    parts: list[LocalModel],
+    phi: np.ndarray,
+    rows: Rows,
+    groups: int = GROUPS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The step that is left at phi, and its deviations over groups of rows (`error_bound`).
 
@@ -150,13 +156,13 @@ def third_order_step(
         parts: local models of parts of the rows, each at its own point.
         phi: where the gradient is predicted.
         rows: rows that represent the others.
+        groups: number of groups; deviations of one group are 0.
     """
-    size = max(1, -(-count_rows(rows) // GROUPS))
-    groups = blocks(rows, size)
-    missed = np.array([_missed(objective, parts, phi, group) for group in groups])
+    size = max(1, -(-count_rows(rows) // groups))
+    missed = np.array([_missed(objective, parts, phi, group) for group in blocks(rows, size)])
     steps = -total.solve(missed.T).T
     mean = steps.mean(0)
-    away = steps - mean if len(steps) > 1 else steps
+    away = steps if len(steps) == 1 < groups else steps - mean
     return mean, away / np.sqrt(len(steps))
 
 
@@ -195,23 +201,6 @@ def error_bound(
     each = stdtrit(dof, 1 - (1 - confidence) / (2 * p)) * shares.max()
     over_contrasts = np.sqrt(fdtri(p, dof * p, confidence) * squares.sum())
     return float(max(over_contrasts, each) * np.sqrt(max(heavy, 1.0)))
-
-
-def next_missed_step(
-    objective: Objective,
-    total: LocalModel,
-    step: np.ndarray,
-    before: np.ndarray,
-    foreseen: np.ndarray,
-) -> float:
-    """Length of what will be missed of the step after this one, if pilot rows foresee as before.
-
-    Newton's steps have the square of each other's length. Of this one they foresaw a part; where a
-    curvature hangs on rows that are not among them, they foresee nothing.
-    """
-    new, old = (distance(objective, total, of) for of in (step, before))
-    missed = distance(objective, total, step - foreseen)
-    return missed * min(new / old, 1.0) ** 2 if old > 0 else 0.0
 
 
 def distance(objective: Objective, total: LocalModel, step: np.ndarray) -> float:
