@@ -163,6 +163,16 @@ def test_a_loss_that_stays_flat_is_said_to_be(passes, rows):
     np.testing.assert_allclose(r.params[0], np.log(y[X[:, 1] == 0].mean()), rtol=1e-6)
 
 
+def test_a_number_of_reads_is_kept_to_on_a_plateau():
+    rng = np.random.default_rng(0)
+    X = carried_beside_an_outlier(rng, 60_000)
+    y = response(rng, "inverse_gaussian", np.exp(0.7 - 67.9 * X[:, 1] + 0.38 * X[:, 2]))
+    with pytest.warns(mg.errors.MasgradWarning):
+        r = mg.fit(mg.GLM("inverse_gaussian", "log"), (X, y), passes=3)
+    assert r.fit_info.reads <= 4  # the last is that of the dispersion
+    assert not r.status.ok
+
+
 def test_a_start_on_the_border_of_a_link():
     """Of the pilot rows none that carries the dummy has an event: their share starts at 0."""
     rng = np.random.default_rng(3)

@@ -94,15 +94,19 @@ class Reads:
     options: Options
 
     def estimate(self) -> Estimate:
-        """Stochastic or, in memory, plain steps; if they lead nowhere, others from a safe start."""
-        done, last = None, not (self.options.open_ended or self.sample.complete)
+        """Stochastic or, in memory, plain steps; if they lead nowhere, others from a safe start.
+
+        After earlier rows there is no other start, and a number of reads is kept to.
+        """
+        more = self.options.open_ended or self.sample.complete
+        more, done = more and self.objective.prior is None, None
         try:
             done = self._in_memory() if self.sample.complete else self._masgrad_and_newton()
-            done = self._off_plateau(done)
-            if last or self._is_sound(done):
+            done = self._off_plateau(done) if more else done
+            if not more or self._is_sound(done):
                 return done
         except (NotConvex, OptimumOnBorder):
-            if last or self.reader.monitor.interrupted:
+            if not more or self.reader.monitor.interrupted:
                 raise
         try:
             again = self.plain_newton()
