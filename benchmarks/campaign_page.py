@@ -142,7 +142,9 @@ def _remainders(records: list[Record]) -> list[str]:
         "root mean square over whitened contrasts, and the largest over coefficients; it is to "
         f"bound both. The ratio is stated / true where the truth exceeds {LEAST:g}. Bars: "
         f"covered {100 * COVERED:g} %, median below {MEDIAN:g}, 95 % quantile below {QUANTILE:g}. "
-        "Fits at another, worse, optimum are left out.", "",
+        "Fits at another, worse, optimum are left out. A stated remainder is one number that "
+        "bounds both, so that it is compared best with the larger, which is mostly the worst "
+        "coefficient.", "",
         "| fits | measure | covered | compared | median ratio | 95 % quantile | holds |",
         "|---|---|---|---|---|---|---|",
     ]  # fmt: skip

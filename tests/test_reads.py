@@ -111,3 +111,15 @@ def test_rows_kept_from_a_long_single_read_stay_within_the_memory(rng, monkeypat
     blocks = ((X[i : i + 2000], y[i : i + 2000]) for i in range(0, len(y), 2000))
     mg.fit(mg.Poisson(), blocks, memory="2MB")
     assert len(held) > 10 and max(held) < 2 * 2**20
+
+
+def test_heavy_tails_in_a_single_read_are_no_order(rng):
+    """Running estimates that are far away say nothing about the order of the rows."""
+    n = 60_000
+    X = np.column_stack([np.ones(n), rng.normal(size=n), rng.standard_t(3, n)])
+    X = np.column_stack([X, rng.lognormal(0, 1.2, n)])
+    mean = np.exp(X[:, :2] @ [-0.5, 0.3] - 0.1 * X[:, 2].clip(-8, 8) + 0.02 * X[:, 3].clip(0, 30))
+    y = rng.wald(mean, 2.0)
+    blocks = ((X[i : i + 5000], y[i : i + 5000]) for i in range(0, n, 5000))
+    r = mg.fit(mg.GLM("inverse_gaussian", "log"), blocks)
+    assert r.status.ok and r.fit_info.drift < 10

@@ -341,3 +341,20 @@ def test_a_base_level_without_events_is_named(rows, rng):
     with pytest.warns(SeparationWarning, match="row of g = 'a'.*; every row of h = 'u'.*'v'"):
         frame["h"] = np.where(frame.y + rng.random(rows) > 0.8, "v", "u")
         mg.glm("y ~ g + h", frame, family="binomial")
+
+
+def test_a_dummy_without_events_in_a_single_read_leaves_other_errors_alone():
+    """Its rows come after the first ones, in which the column is empty."""
+    rng, n = np.random.default_rng(0), 100_000
+    X = np.column_stack([np.ones(n), rng.normal(size=n), np.zeros(n)])
+    carrying = 40_000 + rng.choice(60_000, 5, replace=False)
+    X[carrying, 2] = 1.0
+    y = (rng.random(n) < 1 / (1 + np.exp(2 - 0.3 * X[:, 1]))).astype(float)
+    y[carrying] = 0.0
+    blocks = ((X[i : i + 5000], y[i : i + 5000]) for i in range(0, n, 5000))
+    with pytest.warns(SeparationWarning):
+        r = mg.fit(mg.Logistic(), blocks)
+    others = np.delete(np.arange(n), carrying)
+    best = mg.fit(mg.Logistic(), (X[others, :2], y[others]), passes="converge")
+    np.testing.assert_allclose(r.bse[:2], best.bse, rtol=0.02)
+    assert np.isinf(r.bse[2])

@@ -4,7 +4,7 @@ source -> Sample -> Objective -> Start -> Estimate -> Fitted
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -151,8 +151,12 @@ def _check_means(task: Task, objective: Objective, sample: Sample) -> None:
         return
     if not (sample.complete or task.source.rereadable):
         return
-    rest = () if sample.complete else task.source.blocks()
-    if all((rows[1] <= 0).all() for rows in rest):
+    if sample.complete:
+        none = True
+    else:
+        with closing(task.source.blocks()) as rest:
+            none = all((rows[1] <= 0).all() for rows in rest)
+    if none:
         raise no_positive_response(task.terms and task.terms.response, family)
 
 

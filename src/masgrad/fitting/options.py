@@ -116,9 +116,9 @@ class Options:
         "auto",
         '"auto" reads until the estimate is within 0.001 standard errors of the optimum of these '
         'rows, mostly twice; "converge" until it is within 1e-6; "newton" the same by damped '
-        "Newton steps over all rows alone, from the mean response; a number is the most reads "
-        "that may be made, and 1 is an estimate from a single read; where a fit would end in "
-        "doubt, one or two more compare points. HC3 reads the rows twice more and chains once more "
+        "Newton steps over all rows alone, from a safe start; a number is the most steps over "
+        "reads that may be made, and 1 is an estimate from a single read; where a step went too "
+        "far, up to three more compare points. HC3 reads the rows twice more and chains once more "
         "beyond that number, and a penalty is a second fit.",
         _passes,
     )

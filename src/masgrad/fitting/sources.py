@@ -84,7 +84,7 @@ class Numbered(Iterator[Rows]):
 
     def begin_of(self, rows: Rows) -> int:
         """The number of the first row of a block, by its responses."""
-        return next(begin for y, begin in self.held if y() is rows[1])
+        return next((begin for y, begin in self.held if y() is rows[1]), 0)
 
 
 def as_source(

@@ -200,6 +200,8 @@ def null_space(
         empty = empty_columns(objective.coordinates, moment, reader.source.names)
         if local.null_directions.shape[1] > len(empty) and objective.bounded:
             raise optimum_on_border(objective)
+    if separation is not None:  # then all that is known of its directions is there
+        empty = empty[~moved_along(objective.coordinates, separation.null)[empty]]
     return NullSpace(objective.coordinates, empty, separation)
 
 

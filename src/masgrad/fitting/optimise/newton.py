@@ -104,6 +104,8 @@ class Newton:
             if isinstance(found, BadBlock) or not path.accepts(merged(found)):
                 break
             step = self._step(found)
+            if step.scored:
+                path.count_read()
             path.take(step)
             long = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
             if long and self.objective.may_be_separated and path.first_time("separation"):

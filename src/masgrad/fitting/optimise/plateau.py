@@ -13,7 +13,7 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.models.gram import scaled_spectrum
 
 FLAT, SUSPECT = 1e-8, 1e-4
-"""Curvature along a direction, as a share of the usual one, below which there is none; and smallest
+"""Curvature along a direction, as a share of the largest, below which there is none; and smallest
 eigenvalue of the scaled H below which that is looked into."""
 
 FLAT_STEPS = np.outer([1.0, -1.0], np.geomspace(1e-3, 100.0, 80)).ravel()
@@ -40,7 +40,8 @@ def flat_directions(local: LocalModel, moment: np.ndarray) -> np.ndarray:
     seen = values > FULL_RANK
     white = Q[:, seen] / np.sqrt(values[seen]) / size[:, None]
     curvatures, axes = np.linalg.eigh(white.T @ local.hessian @ white)
-    return white @ axes[:, curvatures < FLAT * np.median(curvatures)]
+    sizes = np.abs(curvatures)
+    return white @ axes[:, sizes < FLAT * sizes.max(initial=0.0)]
 
 
 def off_plateau(

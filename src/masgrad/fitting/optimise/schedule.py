@@ -26,7 +26,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
-from masgrad.fitting.optimise.plateau import flat_directions, may_be_flat, off_plateau
+from masgrad.fitting.optimise.plateau import MOST_FLAT, flat_directions, may_be_flat, off_plateau
 from masgrad.fitting.optimise.single.one_pass import single_read
 from masgrad.fitting.optimise.start import (
     WARM_UP_ROWS,
@@ -115,7 +115,7 @@ class Reads:
                 raise
             return done
         ends = [again] if done is None else [done, again]
-        lowest = min(ends, key=lambda end: end.local_model.loss)
+        lowest = min(ends, key=lambda end: (not self._is_sound(end), end.local_model.loss))
         return replace(lowest, reads=sum(end.reads for end in ends))
 
     def plain_newton(self) -> Estimate:
@@ -236,13 +236,13 @@ class Reads:
             return done
         falls = partial(self.reader.falls, self.objective, self.sample)
         flat, begin = done.separation.null, done.local_model.point
-        phi = off_plateau(falls, begin, flat)
+        phi, reads = off_plateau(falls, begin, flat), done.reads + min(flat.shape[1], MOST_FLAT)
         if np.array_equal(phi, begin):
-            return done
+            return replace(done, reads=reads)
         newton = self._newton(unlike=lambda total: not self.sample.complete)
         again = self._with_flat(newton.minimise([phi, begin], self._rule(0)))
         lower = min(done, again, key=lambda end: end.local_model.loss)
-        return replace(lower, reads=done.reads + again.reads + flat.shape[1])
+        return replace(lower, reads=reads + again.reads)
 
 
 def _stages(done: Estimate, before: int) -> list[tuple[str, np.ndarray]]:

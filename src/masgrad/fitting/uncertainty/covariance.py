@@ -209,7 +209,7 @@ def _with_chains(
     if found.null.size or found.perfect:
         why = "no row has a gradient" if found.perfect else "some directions have no estimate"
         note = f"Chains were not run, for {why}: HC0 instead."
-        return replace(found, cov_type="HC0", notes=(note,))
+        return replace(found, cov_type="HC0", notes=(*found.notes, note))
     note = "The chains were stopped: HC0 instead."
     with reader.interruptible():
         try:
@@ -233,7 +233,7 @@ def _with_chains(
                 notes=notes,
                 extra_reads=reads,
             )
-    return replace(found, cov_type="HC0", notes=(note,))
+    return replace(found, cov_type="HC0", notes=(*found.notes, note))
 
 
 # The kinds of covariance.

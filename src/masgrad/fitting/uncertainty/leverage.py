@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.data.regression import weight_of
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
@@ -39,7 +39,9 @@ def leveraged_meat(
         return total, undefined
     expected = _expected_hessian(objective, reader, sample, local.point)
     part = replace(local, point=local.point @ B, hessian=B.T @ expected @ B)
-    half = B @ np.linalg.cholesky(part.inverse())
+    size, values, Q = part.spectrum
+    seen = values > ZERO_EIGENVALUE
+    half = B @ (Q[:, seen] / np.sqrt(values[seen]) / size[:, None])
     influence = objective.coordinates.matrix @ half @ half.T
     for rows in _every_row(reader, sample):
         Z, alone = _leveraged_block(objective, local.point, half, rows)

@@ -11,10 +11,11 @@ from functools import partial
 
 import numpy as np
 
-from masgrad.data.arrays import count_rows
+from masgrad.data.regression import total_weight
 from masgrad.fitting.identification.rank import Separation, sample_has_optimum
 from masgrad.fitting.identification.recession import exists
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change, merged
+from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
@@ -91,6 +92,8 @@ class End:
             if more is None:
                 break
             segments, phi = more, minimum(objective, more, self._inside(more, phi))
+        if not self._is_beyond(remainder) and self._drifts(total):
+            self.reader.restart()  # of gradients at running estimates that were far away
         return Estimate(
             replace(total, constants=total.constants + objective.constants(sample.rows)),
             reads=1,
@@ -115,6 +118,11 @@ class End:
     def _is_beyond(self, remainder: float) -> bool:
         """Whether the estimate is not near enough."""
         return remainder > NEAR_ENOUGH * self.options.tolerance
+
+    def _drifts(self, total: LocalModel) -> bool:
+        """Whether gradients, at the running estimates, differ more than in a random order."""
+        noise = self.objective.gradient_noise(total, self.sample.design_effect)
+        return self.reader.monitor.drift(noise) > DRIFT_LIMIT
 
     def _score_statistic(self, total: LocalModel) -> float:
         """The score test of the pilot rows at the estimate."""
@@ -246,7 +254,9 @@ class End:
             return 0.0
         rows, step = self.sample.rows, total.point - prior.point
         missed = self.objective.missed_gradient(prior.point, step, rows)
-        return distance(self.objective, total, total.solve(missed)) * prior.count / count_rows(rows)
+        return (
+            distance(self.objective, total, total.solve(missed)) * prior.count / total_weight(rows)
+        )
 
 
 def _in_use(segments: Sequence[Segment]) -> list[tuple[Rows, float]]:

@@ -26,6 +26,7 @@ from masgrad.fitting.objective.objective import H_AND_M, BadBlock, Objective, Pa
 from masgrad.fitting.optimise.line_search import Proposal, descend
 from masgrad.fitting.optimise.single.pools import Pool
 from masgrad.fitting.sources import join
+from masgrad.models.gram import is_semidefinite
 from masgrad.types import Rows
 
 RANDOM_ROWS = 1 << 12
@@ -181,14 +182,10 @@ def model_at(
     summed = [s.local.at(phi) if s.controlled else part for s, part in pairs]
     before = reduce(LocalModel.merge, summed)
     H, M = (
-        a if _is_definite(a) or not _is_definite(b) else b
+        a if is_semidefinite(a) or not is_semidefinite(b) else b
         for a, b in ((moved.hessian, before.hessian), (moved.meat, before.meat))
     )
     return replace(moved, hessian=H, meat=M), before
-
-
-def _is_definite(moment: np.ndarray) -> bool:
-    return bool(np.linalg.eigvalsh(moment)[0] >= 0)
 
 
 def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) -> np.ndarray:

@@ -161,7 +161,8 @@ def with_high_leverage(
         known: the local model of all rows, of whose columns such a row has a large share.
         size: number of the other rows that are used.
     """
-    if objective.family is None or pool.high is not None or size >= pool.others:
+    told = pool.high is not None or pool.factor > 1  # of thinned rows none stands for itself
+    if objective.family is None or told or size >= pool.others:
         return pool
     H = (known if objective.convex else known.expected()).hessian
     bar = HIGH_LEVERAGE * size / (pool.factor * pool.others)

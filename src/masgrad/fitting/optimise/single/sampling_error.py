@@ -43,7 +43,8 @@ def _group_errors(
     groups = pick(lambda a: a[order], rows)
     sums = _group_sums(objective, segment, groups, total.point)
     away = total.solve((sums - sums.mean(0)).T).T
-    return away * stratum.factor * np.sqrt(ERROR_GROUPS * (1 - 1 / stratum.factor))
+    rest = 1 - 1 / stratum.factor if stratum.factor > 1 else 1.0  # pilot rows for fewer old ones
+    return away * stratum.factor * np.sqrt(ERROR_GROUPS * rest)
 
 
 def _group_sums(objective: Objective, segment: Segment, rows: Rows, phi: np.ndarray) -> np.ndarray:
