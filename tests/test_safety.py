@@ -59,7 +59,7 @@ def rare_levels(rng, n, share=0.002):
 
 
 @pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_rare_levels_of_counts(seed, passes):
     rng = np.random.default_rng(seed)
     X, t = rare_levels(rng, 60_000, 0.004)
@@ -98,7 +98,7 @@ def test_a_dummy_that_occurs_only_at_the_end(family, passes):
 
 
 @pytest.mark.parametrize("family", ["poisson", "gamma"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_stream_sorted_by_a_lognormal_column(family, seed):
     rng = np.random.default_rng(seed)
     x = np.sort(np.exp(rng.normal(size=60_000)))
