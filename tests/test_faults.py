@@ -393,20 +393,20 @@ def places(node, at=()):
 
 
 @pytest.mark.filterwarnings("ignore::masgrad.errors.MasgradWarning")
-@pytest.mark.parametrize("count", MANY_RESULTS)
-def test_a_result_of_wrong_types_is_refused_or_works(count, folder, rng):
+@pytest.mark.parametrize("every", [pytest.param(7), pytest.param(1, marks=pytest.mark.long)])
+def test_a_result_of_wrong_types_is_refused_or_works(every, folder):
     """Its checksum is right: somebody has written it by hand."""
     table = simulated()
     mg.glm("y ~ log(a + 10) + C(g)", table, penalty=mg.L1("bic")).save("r.json")
     good = json.loads(Path("r.json").read_bytes())
-    every, refused = list(places(good["result"])), 0
-    for _ in range(count):
+    changes = [(place, odd) for place in places(good["result"]) for odd in ODD][::every]
+    refused = 0
+    for (*way, last), odd in changes:
         new = copy.deepcopy(good)
-        *way, last = every[rng.integers(len(every))]
         node = new["result"]
         for key in way:
             node = node[key]
-        node[last] = ODD[rng.integers(len(ODD))]
+        node[last] = odd
         body = json.dumps(new["result"], sort_keys=True).encode()
         new["sha256"] = hashlib.sha256(body).hexdigest()
         Path("r.json").write_text(json.dumps(new))
@@ -416,7 +416,7 @@ def test_a_result_of_wrong_types_is_refused_or_works(count, folder, rng):
             r.predict(table[:5], interval=0.9)
         except MasgradError:
             refused += 1
-    assert count / 3 < refused < count
+    assert len(changes) / 3 < refused < len(changes)
 
 
 # Ctrl-C
@@ -451,10 +451,11 @@ def ctrl_c(rows: int, moments: np.ndarray) -> None:
         assert {path.name for path in Path().iterdir()} <= allowed
         started = b"Traceback" not in err  # not before Python had read the command's own code
         assert started or (err.rstrip().endswith(b"KeyboardInterrupt") and moment < 0.5), err
-        if process.returncode == 0:
-            assert mg.load("r.json").nobs == rows
+        assert process.returncode in (0, 130, -signal.SIGINT, 1)
+        if process.returncode == 0 or Path("r.json").read_bytes() != old:
+            whole_result = mg.load("r.json")  # the signal came after it was saved, or not at all
+            assert whole_result.nobs == rows and whole_result.status is not mg.Status.INTERRUPTED
             continue
-        assert process.returncode in (130, -signal.SIGINT, 1) and Path("r.json").read_bytes() == old
         if Path("r.interrupted.json").exists():
             partial = mg.load("r.interrupted.json")
             assert partial.status is mg.Status.INTERRUPTED

@@ -22,6 +22,7 @@ from masgrad.fitting.objective.local_model import SPECTRA, LocalModel
 from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
+from masgrad.fitting.results.consistency import consistent
 from masgrad.fitting.results.estimates import coefficients
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
@@ -79,49 +80,13 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
     if _digest(body) != outer.get("sha256"):
         raise InputError(f"{path} is damaged: its checksum does not match; save the result again")
     try:
-        return _checked(_from_json(_renamed(body) if format == OLD_FORMAT else body, model))
+        return consistent(_from_json(_renamed(body) if format == OLD_FORMAT else body, model))
     except MasgradError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InputError(
             f"{path} is no result that this version of masgrad can read ({error}); save it again"
         ) from None
-
-
-def _checked(r: Fitted) -> Fitted:
-    """The record itself, if its parts have the types and sizes that belong together."""
-    p, k = len(r.theta), r.null_directions.shape[-1]
-    vectors = {
-        "theta": r.theta,
-        "not_identified": r.not_identified,
-        "penalized": r.theta if r.penalized is None else r.penalized,
-        "centre": r.coordinates.centre,
-        "scale": r.coordinates.scale,
-        "point": r.local_model.point,
-        "gradient": r.local_model.gradient,
-    }
-    matrices = {
-        "cov": r.cov,
-        "coordinates": r.coordinates.matrix,
-        "hessian": r.local_model.hessian,
-        "meat": r.local_model.meat,
-    }
-    shapes = {name: (array, (p,)) for name, array in vectors.items()}
-    shapes |= {name: (array, (p, p)) for name, array in matrices.items()}
-    shapes["null_directions"] = r.null_directions, (p, k)
-    for name, (array, shape) in shapes.items():
-        if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}, not {shape}")
-    texts = (r.kind, r.target, r.cov_type, *r.names, *r.notes)
-    if not all(isinstance(text, str) for text in texts) or len(r.names) not in (0, p):
-        raise ValueError("a name or a note is no text")
-    if r.terms is not None and len(r.terms.names) != p:
-        raise ValueError(f"{len(r.terms.names)} columns of X for {p} parameters")
-    local = r.local_model
-    numbers = (r.nobs, r.df or 0, local.count, local.squares, local.loss, local.rows)
-    if not all(isinstance(value, int | float) for value in numbers):
-        raise ValueError(f"{numbers!r:.80} are no numbers")
-    return r
 
 
 def _renamed(body: dict[str, Any]) -> dict[str, Any]:
