@@ -114,6 +114,7 @@ def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncer
         condition_number(objective, found),
         found.drift,
         _path(done),
+        done.gradient_reads,
     )
 
 

@@ -29,7 +29,7 @@ class FitInfo:
     """How the estimate was reached.
 
     Args:
-        reads: number of reads of the rows.
+        reads: number of reads of the rows, complete or of a part of them.
         rows_per_second: rows read in all, for each second of the fit.
         correction: length of the last correction, in standard errors of the worst contrast.
         remainder: bound on the distance from the optimum of these rows, in standard errors: of
@@ -38,6 +38,7 @@ class FitInfo:
             constant one.
         drift: standard deviations by which gradients drift more than rows in random order would.
         path: stages of the fit, each with its distance from the estimate in standard errors.
+        gradient_reads: how many of the reads summed gradients and losses alone, without H and M.
     """
 
     reads: int
@@ -47,6 +48,7 @@ class FitInfo:
     condition: float
     drift: float = 0.0
     path: tuple[tuple[str, float], ...] = ()
+    gradient_reads: int = 0
 
 
 @dataclass(frozen=True, repr=False, eq=False)

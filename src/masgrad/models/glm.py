@@ -159,20 +159,26 @@ def add_offset(t: np.ndarray, rows: Rows) -> np.ndarray:
 
 
 def linear_sums(
-    family: Family, rows: Rows, theta: np.ndarray, hessian: bool, meat: bool
+    family: Family,
+    rows: Rows,
+    theta: np.ndarray,
+    hessian: bool,
+    meat: bool,
+    with_loss: bool = True,
 ) -> RowSums:
     """`row_sums` as a function: looking up a method of an eqx.Module takes as long as 500 rows."""
     X, y, a = rows[0], rows[1], weight_of(rows)
     with np.errstate(all="ignore"):
         t = add_offset(X @ theta, rows)
         H, max_weighted_x, loss, squares, M = None, 0.0, 0.0, 0.0, None
-        if hessian:
+        if hessian or with_loss:
             value, r, w = family.local(t, y)
             loss = _total(value, a)
-            H, max_weighted_x = gram_and_peak(X, w if a is None else a * w, family.convex)
         else:
-            r = family.slope(t, y)
-        if family.dispersed and (hessian or meat):
+            r = w = family.slope(t, y)
+        if hessian:
+            H, max_weighted_x = gram_and_peak(X, w if a is None else a * w, family.convex)
+        if family.dispersed and (hessian or meat or with_loss):
             squares = _total(squared_residuals(family, t, r), a)
         if meat:
             M = gram(X, r * r if a is None else a * r * r)

@@ -54,6 +54,7 @@ class LocalModel:
         constants: terms of the deviance and of the likelihood that depend on y alone (`Family`).
         information: the expected H, if non-robust errors of a non-canonical link need it.
         third: terms of third order, for rows that later ones may follow (`update`).
+        moments_at: where H and M were summed, (p,), if the gradient was summed again elsewhere.
     """
 
     count: float
@@ -68,6 +69,7 @@ class LocalModel:
     constants: np.ndarray = field(default_factory=lambda: np.zeros(2))
     information: np.ndarray | None = None
     third: ThirdOrder | None = None
+    moments_at: np.ndarray | None = None
 
     @classmethod
     def of(cls, count: float, point: np.ndarray, sums: RowSums, rows: int) -> "LocalModel":
@@ -109,6 +111,21 @@ class LocalModel:
             loss=self.loss + rise,
             third=third.after(step, self.point, turned / self.count, self.count),
         )
+
+    def with_gradient(self, new: "LocalModel") -> "LocalModel":
+        """The sums of a later read at another point, with H and M of this one."""
+        return self.with_same_hessian(
+            point=new.point,
+            gradient=new.gradient,
+            squares=new.squares,
+            loss=new.loss,
+            moments_at=self.moments_point,
+        )
+
+    @property
+    def moments_point(self) -> np.ndarray:
+        """Where H and M were summed."""
+        return self.point if self.moments_at is None else self.moments_at
 
     def bend_share(self, step: np.ndarray) -> float:
         """The share of the third-order terms that is followed: less than 1 after a long step."""

@@ -45,14 +45,19 @@ class BadBlock(Exception):
 
 
 class Parts(NamedTuple):
-    """Which sums are computed besides the gradient: H, M, and the constants of the likelihood."""
+    """Which sums are computed besides the gradient: H, M, the loss, and the likelihood's constants.
+
+    The loss, and X^2, come with H in any case.
+    """
 
     hessian: bool = True
     meat: bool = True
     constants: bool = False
+    loss: bool = True
 
 
 H_AND_M = Parts()
+GRADIENT = Parts(hessian=False, meat=False)
 NO_RIDGE = Ridge()
 
 
@@ -239,7 +244,7 @@ class Objective:
         rows_in_phi = self._transformed(rows)
         hessian, meat = parts[:2]
         if self.family is not None:
-            sums = linear_sums(self.family, rows_in_phi, at, hessian, meat)
+            sums = linear_sums(self.family, rows_in_phi, at, hessian, meat, parts.loss)
             if self.with_information and hessian:
                 sums = sums._replace(information=information_sum(self.family, rows_in_phi, at))
         else:

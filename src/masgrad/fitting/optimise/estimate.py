@@ -15,6 +15,7 @@ class Estimate:
     Args:
         local_model: of the last read, expanded at the estimate.
         reads: number of reads.
+        gradient_reads: how many of them summed gradients and losses alone.
         correction: length of the last step, in standard errors of the worst contrast.
         remainder: bound on the distance to the optimum, in standard errors: of every coefficient,
             and in the root mean square over contrasts.
@@ -43,6 +44,7 @@ class Estimate:
     one_step: bool = False
     single_read: bool = False
     notes: tuple[str, ...] = ()
+    gradient_reads: int = 0
 
 
 @dataclass(frozen=True)

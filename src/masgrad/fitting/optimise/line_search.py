@@ -37,7 +37,6 @@ ROUNDING = 1e-11
 SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """Shares of a step that one read compares, if the whole step went too far."""
 
-
 SETTLED_ERRORS = 0.01
 """Relative change of a standard error over the last step that is expected at most."""
 
@@ -179,6 +178,7 @@ class NewtonStep:
         share: of that step which is taken.
         prediction: at the end.
         scored: whether the step is one of Fisher scoring.
+        of_pilot: whether H and M are those of pilot rows, in proportion.
     """
 
     parts: list[LocalModel]
@@ -187,6 +187,7 @@ class NewtonStep:
     share: float
     prediction: Prediction
     scored: bool = False
+    of_pilot: bool = False
 
     @property
     def step(self) -> np.ndarray:
@@ -205,14 +206,22 @@ class Path:
         starts: where to begin; later ones serve if an earlier one is no good.
         most: largest number of reads.
         reader: says whether Ctrl-C has ended the reads.
+        first: a step to the first of the starts, which is on trial there.
     """
 
-    def __init__(self, starts: list[np.ndarray], most: int, reader: Reader):
+    def __init__(
+        self,
+        starts: list[np.ndarray],
+        most: int,
+        reader: Reader,
+        first: NewtonStep | None = None,
+    ):
         self.starts, self.most, self.reader = starts, most, reader
         self.next, self.reads, self.done = self.next_start(), 0, set()
+        self.gradient_reads, self.gradient_next = 0, False
         self.points: list[np.ndarray] = []
         self.steps: list[np.ndarray] = []
-        self.step: NewtonStep | None = None  # the last step
+        self.step = first  # the last step
         self.earlier: NewtonStep | None = None  # the one before
         self.constants: np.ndarray | None = None
 
@@ -223,9 +232,10 @@ class Path:
             self.points.append(phi)
             yield phi
 
-    def go_to(self, phi: np.ndarray) -> None:
-        """Read there next."""
-        self.next = phi
+    def go_to(self, phi: np.ndarray, gradient: bool = False) -> None:
+        """Read there next, H and M as well unless it is said that the gradient is enough."""
+        self.next, self.gradient_next = phi, gradient
+        self.gradient_reads += gradient
 
     def next_start(self) -> np.ndarray | None:
         return self.starts.pop(0) if self.starts else None
@@ -254,7 +264,7 @@ class Path:
         self.earlier = self.step
         self.put_on_trial(step)
 
-    def put_on_trial(self, step: NewtonStep) -> None:
+    def put_on_trial(self, step: NewtonStep | None) -> None:
         self.step = step
 
     @property
@@ -278,7 +288,9 @@ class Path:
 
     def ended(self, end: Estimate) -> Estimate:
         """The estimate, with the reads and points that led to it."""
-        return replace(end, reads=self.reads, points=tuple(self.points))
+        return replace(
+            end, reads=self.reads, gradient_reads=self.gradient_reads, points=tuple(self.points)
+        )
 
 
 def diverges(steps: Sequence[np.ndarray]) -> bool:

@@ -179,7 +179,7 @@ def averaged_masgrad(
     renew = 1
     for t, rows in enumerate(batches(blocks, batch)):
         n, with_meat = total_weight(rows), t % BATCHES_PER_MEAT == 0
-        sums = objective.block_sums(phi, rows, Parts(hessian=False, meat=with_meat))
+        sums = objective.block_sums(phi, rows, Parts(hessian=False, meat=with_meat, loss=False))
         phi = phi - (step_size / gamma / n) * (A @ sums.gradient)
         mean = mean + 2.0 / (t + 2) * (phi - mean)
         if with_meat:

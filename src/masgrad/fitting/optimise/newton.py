@@ -12,11 +12,17 @@ import numpy as np
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.identification.separation import find_separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change, merged
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
+from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.ending import (
+    ERROR_CHANGE,
+    after,
+    at_start,
+    gradient_suffices,
+    may_be_last,
+)
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.line_search import (
-    NEGLIGIBLE_STEP,
     SHARES,
     NewtonStep,
     Path,
@@ -26,14 +32,9 @@ from masgrad.fitting.optimise.line_search import (
 )
 from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
-    distance,
     predict_remainder,
-    update_moments,
 )
 from masgrad.fitting.sources import Sample
-
-MAX_RESIDUAL_SHIFT = 0.2
-"""Change of a row's residual, in units of its noise, that a last step may cause."""
 
 READS_BEFORE_DOUBT = 12
 """Steps after which separated responses are looked for, even if they do not look alike."""
@@ -41,14 +42,8 @@ READS_BEFORE_DOUBT = 12
 SCORING_SHARE = 0.999
 """Share of a step of Fisher scoring that is taken; below 1, so that it is never the last."""
 
-ERROR_CHANGE = 0.005
-"""Relative change of a standard error over the last step that pilot rows are trusted to tell."""
-
 LARGEST_BOUND = 10.0
 """Bound on the remainder, in tolerances, with which reads end."""
-
-NEXT_STEP = 3.0
-"""What may be left after a step, in units of what is expected to be missed of the next."""
 
 LARGEST_UNJUDGED = 0.1
 """Bound on the remainder, in standard errors, of a last step that is not judged by the loss."""
@@ -85,16 +80,23 @@ class Newton:
     unlike: Callable[[LocalModel], bool] = lambda total: False
     safe: np.ndarray | None = None
 
-    def minimise(self, starts: Sequence[np.ndarray], rule: StoppingRule) -> Estimate:
+    def minimise(
+        self, starts: Sequence[np.ndarray], rule: StoppingRule, first: NewtonStep | None = None
+    ) -> Estimate:
         """Read and step until the rule is met, or steps are seen never to end.
 
         Args:
             starts: where to begin; later ones serve if the sums at an earlier one overflow.
             rule: when to stop.
+            first: a step that led to the first of the starts.
         """
-        path, known = Path(list(starts), rule.most, self.reader), None
+        objective, known = self.objective, None
+        path = Path(list(starts), rule.most, self.reader, first)
         for phi in path:
-            found = self._parts_at(phi, path.constants)
+            found = self._parts_at(phi, path)
+            if path.gradient_next and self.reader.monitor.interrupted:
+                assert path.step is not None
+                return path.ended(after(objective, self.sample, path.step, path.earlier))
             other = self._instead(found, phi, path)
             if other is not None:
                 path.go_to(other)
@@ -111,11 +113,11 @@ class Newton:
             if long and self.objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
             separated = known is not None and known.found
-            may_end = step.vanishes or path.is_over or self._may_be_last(rule, step)
+            may_end = step.vanishes or path.is_over or may_be_last(objective, rule, step)
             if not (separated or may_end):
-                path.go_to(path.trial.end)
+                path.go_to(path.trial.end, self._gradient_suffices(rule, path))
                 continue
-            end = replace(self._end(step, path.earlier), separation=known)
+            end = replace(after(objective, self.sample, step, path.earlier), separation=known)
             if separated or step.vanishes:
                 return path.ended(end)
             if path.is_over:
@@ -128,19 +130,20 @@ class Newton:
                 if not (share := self._share(step, path)):
                     break
                 path.put_on_trial(replace(step, share=share))
-            path.go_to(path.trial.end)
+            path.go_to(path.trial.end, self._gradient_suffices(rule, path, end))
         if self.objective.bounded and not path.is_over:
             raise optimum_on_border(self.objective)
         assert path.step is not None
-        return path.ended(replace(self._stay(path.step), separation=known))
+        return path.ended(replace(at_start(self.objective, path.step), separation=known))
 
     # The points that are read.
 
-    def _parts_at(
-        self, phi: np.ndarray, constants: np.ndarray | None
-    ) -> list[LocalModel] | BadBlock:
+    def _parts_at(self, phi: np.ndarray, path: Path) -> list[LocalModel] | BadBlock:
         """Local models at phi, the prior's last; or a block whose sums were not finite."""
+        constants, step = path.constants, path.step
         try:
+            if path.gradient_next and step is not None:
+                return [step.parts[0].with_gradient(self.read(self.objective, phi, GRADIENT))]
             total = self.read(self.objective, phi, Parts(constants=constants is None))
         except BadBlock as bad:
             return bad
@@ -183,6 +186,9 @@ class Newton:
             step = self._scoring_step(step.parts)
             path.count_read()
         share = self._share(step, path)
+        if not share and step.of_pilot:
+            path.put_on_trial(None)
+            return path.next_start()
         if not share:
             return None
         path.put_on_trial(replace(step, share=share))
@@ -215,10 +221,21 @@ class Newton:
         if falls[0] > 0 and falls[0] >= falls[best] - 0.1 * abs(falls[best]):
             return end
         if not falls[best] > 0 or self.reader.monitor.interrupted:
-            return self._stay(step)
+            return at_start(self.objective, step)
         path.count_read()
-        found = self._parts_at(ends[best], step.parts[0].constants)
-        return self._stay(step if isinstance(found, BadBlock) else self._step(found))
+        path.go_to(ends[best])
+        found = self._parts_at(ends[best], path)
+        return at_start(self.objective, step if isinstance(found, BadBlock) else self._step(found))
+
+    def _gradient_suffices(
+        self, rule: StoppingRule, path: Path, end: Estimate | None = None
+    ) -> bool:
+        """Whether the next read may leave out H and M; `end` is the estimate there, if known."""
+        if self.sample.complete or path.is_over or path.step is None or not path.errors_settle:
+            return False
+        step = path.step
+        end = end or after(self.objective, self.sample, step, path.earlier)
+        return gradient_suffices(self.objective, rule, step, end)
 
     def _is_inside(self, end: Estimate, path: Path) -> bool:
         """Whether all rows have a mean at the estimate; asked only where some might not."""
@@ -254,54 +271,3 @@ class Newton:
         there, unlike = total.point + full * share, self.unlike(total)
         prediction = predict_remainder(self.objective, parts, total, there, self.sample, unlike)
         return NewtonStep(parts, total, full, share, prediction, scored)
-
-    def _end(self, step: NewtonStep, before: NewtonStep | None) -> Estimate:
-        """The estimate, should this step, after the one before, be the last."""
-        objective, total, prediction = self.objective, step.total, step.prediction
-        there, size = total.point + step.step + prediction.extra_step, total.wald_norm(step.step)
-        moved = size > NEGLIGIBLE_STEP or objective.prior is not None  # its M is of another point
-        if prediction.trusted and moved and not step.scored:
-            local = update_moments(objective, total, prediction.parts, there, self.sample.rows)
-        else:
-            local = total.at(there)
-        local = prediction.at_end(local)
-        damped = distance(objective, total, step.full_step)
-        remainder = prediction.bound if step.share == 1 else damped
-        if before is not None and before.share == 1 and not before.scored:
-            steps = step.step, before.step, before.prediction.extra_step
-            remainder = max(remainder, NEXT_STEP * _next_missed_step(objective, total, *steps))
-        remainder = 0.0 if step.vanishes and objective.prior is None else remainder
-        prior = None if prediction.trusted else objective.prior  # else its M and H were moved
-        shift = 0.0
-        if prior is not None:
-            shift = prior.max_residual_shift(there - prior.point, objective.dispersed)
-        return Estimate(local, 0, size, remainder, max_residual_shift=shift)
-
-    def _stay(self, step: NewtonStep) -> Estimate:
-        """The estimate at the start of a step along which the loss did not fall."""
-        total = step.total if step.scored else merged(step.parts)
-        size = total.wald_norm(step.full_step)
-        return Estimate(total, 0, size, distance(self.objective, total, step.full_step))
-
-    def _may_be_last(self, rule: StoppingRule, step: NewtonStep) -> bool:
-        shift = step.total.max_residual_shift(step.step, self.objective.dispersed)
-        small = step.total.wald_norm(step.step) <= rule.step and shift < MAX_RESIDUAL_SHIFT
-        predicted = step.prediction.remainder <= rule.remainder
-        return small and predicted and step.share == 1 and not step.scored
-
-
-def _next_missed_step(
-    objective: Objective,
-    total: LocalModel,
-    step: np.ndarray,
-    before: np.ndarray,
-    foreseen: np.ndarray,
-) -> float:
-    """Length of what will be missed of the step after this one, if pilot rows foresee as before.
-
-    Newton's steps have the square of each other's length. Of this one they foresaw a part; where a
-    curvature hangs on rows that are not among them, they foresee nothing.
-    """
-    new, old = (distance(objective, total, of) for of in (step, before))
-    missed = distance(objective, total, step - foreseen)
-    return missed * min(new / old, 1.0) ** 2 if old > 0 else 0.0

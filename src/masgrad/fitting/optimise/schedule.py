@@ -1,7 +1,8 @@
 """From a start to an estimate: which reads are made, and in what order.
 
 1. The optimum of a first sample, which is kept (`start.py`).
-2. First read: mini-batch MasGrad from there with averaged iterates, over as many rows as it takes.
+2. First read (`first_read.py`): a step with the gradient of all rows, or mini-batch MasGrad with
+   averaged iterates over as many rows as it takes.
 3. Correcting reads until the predicted remainder is below the tolerance.
 4. If they end far from an optimum, or where the loss is flat: Newton steps from a safe start.
 
@@ -10,33 +11,29 @@ once make a single read (`single/one_pass.py`).
 """
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.fitting.identification.checks import OptimumOnBorder, optimum_on_border
 from masgrad.fitting.identification.rank import Separation, design_moment
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
+from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
-from masgrad.fitting.optimise.masgrad import averaged_masgrad
+from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.plateau import MOST_FLAT, flat_directions, may_be_flat, off_plateau
 from masgrad.fitting.optimise.single.one_pass import single_read
 from masgrad.fitting.optimise.start import (
-    WARM_UP_ROWS,
     intercept_start,
     mean_response,
     scoring_start,
 )
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
-from masgrad.types import Rows
 
 TO_ROUNDING = StoppingRule(remainder=1e-10, step=1e-10, most=MOST_READS)
 """When rows in memory have converged, in standard errors."""
@@ -44,22 +41,8 @@ TO_ROUNDING = StoppingRule(remainder=1e-10, step=1e-10, most=MOST_READS)
 CONVERGED_STEP = 0.1
 """Largest last step of "converge", in standard errors."""
 
-MASGRAD_STEPS = 256
-"""Smallest number of MasGrad steps in its read; batches are smaller if there are few rows."""
-
-MASGRAD_ROWS = 96
-"""MasGrad reads 96 sqrt(p N) rows, if there are more. After n rows its average is sqrt(p N/n)
-standard errors away, all contrasts together, and what the correcting read's quadratic misses from
-there is of the order of the square of that over sqrt(N): in each contrast, over sqrt(p) more, the
-same share of a standard error for every N and p."""
-
-UNKNOWN_COUNT = 10**9
-
 STOCHASTIC_READS = 25
 """Reads after which others than plain Newton steps are given up."""
-
-NO_WORSE = 2.0
-"""Standard errors by which new rows may prefer the start to MasGrad's average."""
 
 
 def estimate(
@@ -101,7 +84,7 @@ class Reads:
         more = self.options.open_ended or self.sample.complete
         more, done = more and self.objective.prior is None, None
         try:
-            done = self._in_memory() if self.sample.complete else self._masgrad_and_newton()
+            done = self._in_memory() if self.sample.complete else self._first_and_correcting()
             done = self._off_plateau(done) if more else done
             if not more or self._is_sound(done):
                 return done
@@ -116,7 +99,11 @@ class Reads:
             return done
         ends = [again] if done is None else [done, again]
         lowest = min(ends, key=lambda end: (not self._is_sound(end), end.local_model.loss))
-        return replace(lowest, reads=sum(end.reads for end in ends))
+        return replace(
+            lowest,
+            reads=sum(end.reads for end in ends),
+            gradient_reads=sum(end.gradient_reads for end in ends),
+        )
 
     def plain_newton(self) -> Estimate:
         """Newton's method over all rows from a safe start; pilot rows predict nothing."""
@@ -151,28 +138,26 @@ class Reads:
         newton = replace(self._newton(unlike=lambda total: False), safe=None)
         return self._with_flat(newton.minimise([self.start.point], TO_ROUNDING))
 
-    def _masgrad_and_newton(self) -> Estimate:
-        """Averaged MasGrad, then correcting reads.
-
-        If a few rows carry a column, or a batch has fewer rows than columns, MasGrad's average is
-        worse than its start: then all reads are correcting ones.
-        """
-        begin, average = self.start.point, None
-        stages, starts = [("pilot rows", begin)], [begin, self._safe]
-        size = _rows_and_batch(self.reader.source.count or UNKNOWN_COUNT, len(begin))
-        before = int(not (self.sample.has_rare_columns or size[1] < len(begin)))
-        if before:
-            average = _average(self.objective, self.reader, self.start, size, self.options)
-        if average is not None:
-            stages.append(("MasGrad, averaged", average))
-            if _is_no_worse(self.objective, self.sample.rows, average, begin):
-                starts = [average, *starts]
-        done = self._newton(self._drifts).minimise(starts, self._rule(before, STOCHASTIC_READS))
+    def _first_and_correcting(self) -> Estimate:
+        """A first read, then correcting ones."""
+        first = FirstRead(
+            self.objective,
+            self.reader,
+            self.sample,
+            self.start,
+            self._safe,
+            self.options,
+            self._read,
+        )
+        begun = first.beginning()
+        rule = self._rule(begun.reads, STOCHASTIC_READS)
+        done = self._newton(self._drifts).minimise(begun.starts, rule, begun.step)
         return replace(
             self._with_flat(done),
-            reads=done.reads + before,
-            stages=(*stages, *_stages(done, before)),
-            average_discarded=average is not None and starts[0] is not average,
+            reads=done.reads + begun.reads,
+            gradient_reads=done.gradient_reads + begun.gradient_reads,
+            stages=(*begun.stages, *_stages(done, begun.reads)),
+            average_discarded=begun.discarded,
         )
 
     def _newton(self, unlike: Callable[[LocalModel], bool]) -> Newton:
@@ -247,40 +232,3 @@ class Reads:
 
 def _stages(done: Estimate, before: int) -> list[tuple[str, np.ndarray]]:
     return [(f"read {before + i}", at) for i, at in enumerate(done.points) if i]
-
-
-def _rows_and_batch(count: int, p: int) -> tuple[int, int]:
-    """Rows that MasGrad reads of so many, and those of a batch."""
-    rows = min(count, int(MASGRAD_ROWS * np.sqrt(p * count)))
-    return rows, max(256, min(BLOCK, rows // MASGRAD_STEPS))
-
-
-def _average(
-    objective: Objective, reader: Reader, start: LocalModel, size: tuple[int, int], options: Options
-) -> np.ndarray | None:
-    """MasGrad's average over the first read; None if it ran away or was interrupted.
-
-    `size` has the rows that are read, and those of a batch.
-    """
-    rng, (rows, batch) = np.random.default_rng([options.seed, 1]), size
-    with reader.interruptible(), closing(reader.shuffled(rng, rows)) as blocks:
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return averaged_masgrad(objective, start, blocks, batch, options.step_size)
-        except BadBlock:  # it ran away, or a value is missing: then the next read finds it
-            return None
-    return None
-
-
-def _is_no_worse(objective: Objective, rows: Rows, phi: np.ndarray, start: np.ndarray) -> bool:
-    """Whether the average is as good as its start, the optimum of the first of these rows.
-
-    Rows after those are new to both. Batches that lack a column may move the average far along it.
-    """
-    if not np.isfinite(phi).all():
-        return False
-    new = pick(lambda a: a[WARM_UP_ROWS:], rows) if count_rows(rows) > 2 * WARM_UP_ROWS else rows
-    with np.errstate(all="ignore"):
-        fall = objective.losses(start, new) - objective.losses(phi, new)
-        noise = fall.std() / np.sqrt(len(fall))
-        return bool(fall.mean() >= -NO_WORSE * noise)

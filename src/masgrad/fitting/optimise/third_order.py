@@ -26,7 +26,7 @@ from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
+from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
 from masgrad.models.gram import is_definite, is_semidefinite
@@ -218,14 +218,14 @@ def _missed(
     objective: Objective, parts: list[LocalModel], phi: np.ndarray, rows: Rows
 ) -> np.ndarray:
     """The gradient that the parts' models miss at phi, if all rows are like these."""
-    n = total_weight(rows)
-    return np.sum(
-        [
-            objective.missed_gradient(part.point, phi - part.point, rows) * (part.count / n)
-            for part in parts
-        ],
-        0,
-    )
+    n, total = total_weight(rows), np.zeros_like(phi)
+    for part in parts:
+        begin = part.moments_point
+        missed = objective.missed_gradient(begin, phi - begin, rows)
+        if part.moments_at is not None:  # of which the gradient at `point` knows the first part
+            missed = missed - objective.missed_gradient(begin, part.point - begin, rows)
+        total += missed * (part.count / n)
+    return total
 
 
 def update_moments(
@@ -250,16 +250,19 @@ def update_moments(
             H, M = H + end.hessian - begin.hessian, M + end.meat - begin.meat
             squares += end.squares - begin.squares
             continue
-        here, share = objective.local_model(part.point, few), part.count / n
+        here, share = objective.local_model(part.moments_point, few), part.count / n
         H += (there.hessian - here.hessian) * share
         M += (there.meat - here.meat) * share
         squares += part.squares - part.at(total.point).squares  # moved as if it were a loss
+        if part.moments_at is not None:
+            here = here.with_gradient(objective.local_model(part.point, few, GRADIENT))
         squares += (there.squares - here.squares) * share
         loss += (there.loss - here.at(phi).loss) * share
         if expected is not None and there.information is not None:
             expected += (there.information - here.information) * share
     squares = at.squares if isinstance(objective.family, Gaussian) else squares  # exact there
-    moved = replace(at, hessian=H, meat=M, squares=squares, loss=loss, information=expected)
+    moments = {"hessian": H, "meat": M, "information": expected, "moments_at": None}
+    moved = replace(at, squares=squares, loss=loss, **moments)
     positive = squares >= 0 or not objective.dispersed  # else X^2 is 0, up to rounding
     sound = positive and is_semidefinite(M) and is_semidefinite(H)
     return moved if sound else at

@@ -13,7 +13,7 @@ import numpy as np
 from masgrad.data.arrays import blocks
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective, Parts
+from masgrad.fitting.objective.objective import GRADIENT, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.start import valid_start
 from masgrad.fitting.options import Options
@@ -28,8 +28,6 @@ from masgrad.types import Rows
 
 ROUGH_FALL = 1e-3
 """N times the fall of the objective at which a point of a path is near enough to be judged."""
-
-GRADIENT = Parts(hessian=False, meat=False)
 
 
 class Part(abc.ABC):

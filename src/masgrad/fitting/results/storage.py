@@ -190,7 +190,8 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
 def _fit_info(values: dict[str, Any]) -> FitInfo:
     path = tuple((str(stage), float(distance)) for stage, distance in values["path"])
     numbers = {name: float(value) for name, value in values.items() if name != "path"}
-    return FitInfo(**{**numbers, "reads": int(values["reads"]), "path": path})
+    counts = {name: int(values.get(name, 0)) for name in ("reads", "gradient_reads")}
+    return FitInfo(**{**numbers, **counts, "path": path})
 
 
 def _diagnostics(saved: list[dict[str, Any]]) -> Diagnostics:
