@@ -16,7 +16,7 @@ from masgrad.data.arrays import as_regression, not_a_matrix
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.models.families import as_family, make_family
 from masgrad.models.family import Family
-from masgrad.models.gram import gram, gram_and_peak
+from masgrad.models.gram import SinglePrecision, gram, gram_and_peak
 from masgrad.models.model import Model, RowSums, Sums
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
@@ -164,9 +164,14 @@ def linear_sums(
     theta: np.ndarray,
     hessian: bool,
     meat: bool,
+    *,
     with_loss: bool = True,
+    single: SinglePrecision | None = None,
 ) -> RowSums:
-    """`row_sums` as a function: looking up a method of an eqx.Module takes as long as 500 rows."""
+    """`row_sums` as a function: looking up a method of an eqx.Module takes as long as 500 rows.
+
+    H and M are summed in single precision if that is given, for a convex family, and serves.
+    """
     X, y, a = rows[0], rows[1], weight_of(rows)
     with np.errstate(all="ignore"):
         t = add_offset(X @ theta, rows)
@@ -176,11 +181,16 @@ def linear_sums(
             loss = _total(value, a)
         else:
             r = w = family.slope(t, y)
-        if hessian:
+        narrow = None
+        if single is not None:
+            narrow = single.grams(X, w if a is None else a * w, r * r if a is None else a * r * r)
+        if narrow is not None:
+            H, M, max_weighted_x = narrow
+        elif hessian:
             H, max_weighted_x = gram_and_peak(X, w if a is None else a * w, family.convex)
         if family.dispersed and (hessian or meat or with_loss):
             squares = _total(squared_residuals(family, t, r), a)
-        if meat:
+        if meat and M is None:
             M = gram(X, r * r if a is None else a * r * r)
         return RowSums((r if a is None else a * r) @ X, H, M, squares, max_weighted_x, loss)
 

@@ -29,7 +29,7 @@ from masgrad.models.glm import (
     information_sum,
     linear_sums,
 )
-from masgrad.models.gram import column_range
+from masgrad.models.gram import SinglePrecision, column_range
 from masgrad.models.model import Model, RowSums
 from masgrad.types import Rows
 
@@ -71,6 +71,7 @@ class Objective:
         ridge: a quadratic penalty.
         prior: the local model of rows that an earlier fit has read.
         with_information: whether the expected H is summed besides the observed one.
+        single: in which H and M are summed, if both are asked for; None for double precision.
     """
 
     model: Model
@@ -78,6 +79,7 @@ class Objective:
     ridge: Ridge = NO_RIDGE
     prior: LocalModel | None = None
     with_information: bool = False
+    single: SinglePrecision | None = None
 
     @cached_property
     def family(self) -> Family | None:
@@ -244,7 +246,9 @@ class Objective:
         rows_in_phi = self._transformed(rows)
         hessian, meat = parts[:2]
         if self.family is not None:
-            sums = linear_sums(self.family, rows_in_phi, at, hessian, meat, parts.loss)
+            single = self.single if hessian and meat else None
+            more = {"with_loss": parts.loss, "single": single}
+            sums = linear_sums(self.family, rows_in_phi, at, hessian, meat, **more)
             if self.with_information and hessian:
                 sums = sums._replace(information=information_sum(self.family, rows_in_phi, at))
         else:

@@ -53,7 +53,7 @@ VARIANCE_OF_AVERAGE = 4 / 3
 SAFE_SHARE = 0.25
 """Share of the tolerance that the correcting read is meant to miss after MasGrad's."""
 
-LARGEST_PART = {True: 0.1, False: 0.5}
+LARGEST_PART = {True: 0.03, False: 0.5}
 """Part of the rows up to which MasGrad's read is cheaper than a gradient read of all of them, for
 rows in memory and for others: MasGrad's steps follow one another."""
 
@@ -126,9 +126,10 @@ class FirstRead:
             return none
         count, p = self.reader.source.count or UNKNOWN_COUNT, len(begin)
         pilot = self._pilot_model(count)
-        rows = masgrad_rows(count, p, self._noise(pilot, count))
-        in_memory = isinstance(self.reader.source, Arrays)
-        if pilot is not None and self._may_step and rows > LARGEST_PART[in_memory] * count:
+        largest = LARGEST_PART[isinstance(self.reader.source, Arrays)] * count
+        rows = masgrad_rows(count, p, 0.0)
+        rows = rows if rows > largest else masgrad_rows(count, p, self._noise(pilot))
+        if pilot is not None and self._may_step and rows > largest:
             return self._gradient_read(none, pilot)
         batch = max(256, min(BLOCK, rows // MASGRAD_STEPS))
         return none if batch < p else self._masgrad_read(none, rows, batch)
@@ -156,7 +157,7 @@ class FirstRead:
             meat=pilot.meat * share,
         )
 
-    def _noise(self, pilot: LocalModel | None, count: int) -> float:
+    def _noise(self, pilot: LocalModel | None) -> float:
         """What a correcting read one standard error away would miss, in tolerances.
 
         It is measured over the step from the optimum of some pilot rows to that of all.

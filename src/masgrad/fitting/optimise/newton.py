@@ -30,6 +30,7 @@ from masgrad.fitting.optimise.line_search import (
     damping,
     diverges,
 )
+from masgrad.fitting.optimise.single_precision import Narrow
 from masgrad.fitting.optimise.start import is_doubtful
 from masgrad.fitting.optimise.third_order import (
     predict_remainder,
@@ -71,6 +72,7 @@ class Newton:
         read: the local model of all rows, of an objective at a point.
         unlike: whether pilot rows are known to be unlike the others, and predict nothing.
         safe: a point at which the loss is moderate, such as the mean response for every row.
+        narrow: the objective with H and M in single precision, where that serves.
     """
 
     objective: Objective
@@ -79,6 +81,7 @@ class Newton:
     read: Read
     unlike: Callable[[LocalModel], bool] = lambda total: False
     safe: np.ndarray | None = None
+    narrow: Narrow | None = None
 
     def minimise(
         self, starts: Sequence[np.ndarray], rule: StoppingRule, first: NewtonStep | None = None
@@ -144,12 +147,21 @@ class Newton:
         try:
             if path.gradient_next and step is not None:
                 return [step.parts[0].with_gradient(self.read(self.objective, phi, GRADIENT))]
-            total = self.read(self.objective, phi, Parts(constants=constants is None))
+            total = self._full_read(phi, Parts(constants=constants is None), path)
         except BadBlock as bad:
             return bad
         total = total if constants is None else replace(total, constants=constants)
         prior = self.objective.prior
         return [total] if prior is None else [total, prior]
+
+    def _full_read(self, phi: np.ndarray, parts: Parts, path: Path) -> LocalModel:
+        """H and M as well, in single precision if that serves."""
+        if self.narrow is not None:
+            total = self.read(self.narrow.objective, phi, parts)
+            if self.narrow.serves(total):
+                return total
+            path.count_read()
+        return self.read(self.objective, phi, parts)
 
     def _instead(
         self, found: list[LocalModel] | BadBlock, phi: np.ndarray, path: Path

@@ -27,6 +27,7 @@ from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.plateau import MOST_FLAT, flat_directions, may_be_flat, off_plateau
 from masgrad.fitting.optimise.single.one_pass import single_read
+from masgrad.fitting.optimise.single_precision import Narrow, narrow
 from masgrad.fitting.optimise.start import (
     intercept_start,
     mean_response,
@@ -151,7 +152,8 @@ class Reads:
         )
         begun = first.beginning()
         rule = self._rule(begun.reads, STOCHASTIC_READS)
-        done = self._newton(self._drifts).minimise(begun.starts, rule, begun.step)
+        newton = replace(self._newton(self._drifts), narrow=self._narrow())
+        done = newton.minimise(begun.starts, rule, begun.step)
         return replace(
             self._with_flat(done),
             reads=done.reads + begun.reads,
@@ -159,6 +161,10 @@ class Reads:
             stages=(*begun.stages, *_stages(done, begun.reads)),
             average_discarded=begun.discarded,
         )
+
+    def _narrow(self) -> Narrow | None:
+        count = self.reader.source.count
+        return narrow(self.objective, self.sample, self.start.point, count, self.options)
 
     def _newton(self, unlike: Callable[[LocalModel], bool]) -> Newton:
         return Newton(self.objective, self.reader, self.sample, self._read, unlike, self._safe)

@@ -43,9 +43,12 @@ START_ROWS = 1024
 WARM_UP_ROWS = 8192
 """Rows of the first descent; its end is a good start for more of them."""
 
-WIDE_COLUMNS, WIDE_DECREMENT = 256, 1e-4
+WIDE_COLUMNS = 256
 """Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
-take eigenvectors, and ends at this Newton decrement for each column, unless rows are read once: the
+take eigenvectors."""
+
+ROUGH_DECREMENT = 1e-4
+"""Newton decrement, for each column, at which a warm-up ends if rows are read more than once: the
 optimum of all rows is some standard errors of the sample away."""
 
 EQUAL_RISK = 1e-4
@@ -107,7 +110,8 @@ def find_start(
         check_curvature(before)
     if wide and _is_narrow(sample, len(phi)):
         return Start(before, notes=notes)
-    enough = WIDE_DECREMENT * len(phi) if wide else SMALL_DECREMENT
+    rough = wide or (objective.convex and not sample.complete and sample.remaining is None)
+    enough = ROUGH_DECREMENT * len(phi) if rough else SMALL_DECREMENT
     first = random_rows(rows, WARM_UP_ROWS, rng)
     local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > WARM_UP_ROWS:

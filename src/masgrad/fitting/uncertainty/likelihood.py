@@ -11,17 +11,17 @@ likelihood.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from masgrad.data.regression import weight_of
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.objective import GRADIENT, NO_RIDGE, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family, LikelihoodSums
-from masgrad.models.glm import GLM, add_offset, squared_residuals
+from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 
 
@@ -82,16 +82,10 @@ def deviance_pass(
     objective: Objective, reader: Reader, sample: Sample, local: LocalModel
 ) -> LocalModel:
     """The local model with the loss and X^2 of all rows at its point."""
-    family, parts = objective.family, reader.every_row(sample)
-    assert family is not None and parts is not None
-    loss = squares = 0.0
-    for rows in parts:
-        a = weight_of(rows)
-        t = add_offset(objective.predictors(local.point, rows), rows)
-        with np.errstate(all="ignore"):
-            value, r = family.local(t, rows[1])[:2]
-            pearson = squared_residuals(family, t, r)
-        loss += float(value.sum() if a is None else a @ value)
-        squares += float(pearson.sum() if a is None else a @ pearson)
-        reader.tick(len(t))
-    return replace(local, loss=loss, squares=squares)
+    objective = replace(objective, ridge=NO_RIDGE)
+    with reader.unobserved() as quiet:
+        read = partial(quiet.read_sample, sample=sample) if sample.complete else quiet.read
+        here = read(objective, local.point, parts=GRADIENT)
+        reader.tick(here.rows)
+        interrupted = quiet.monitor.interrupted
+    return local if interrupted else replace(local, loss=here.loss, squares=here.squares)
