@@ -37,6 +37,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.
 DATA = [
+    ["designs"],
     ["arrays", "regression", "source", "sparse", "simulate"],
     ["tables"],
     ["formula"],

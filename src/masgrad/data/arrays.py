@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from masgrad.data.designs.structured import Structured
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Array, Rows
 
@@ -137,9 +138,13 @@ def count_rows(rows: Rows) -> int:
     return len(second) if isinstance(second, np.ndarray) else len(jax.tree.leaves(rows)[0])
 
 
+LONG_BLOCK = 4 * BLOCK
+"""Rows of a block of coded or sparse rows."""
+
+
 def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
     """Apply a function to every array of the rows; tuples of arrays avoid JAX's overhead."""
-    if isinstance(rows, tuple) and all(isinstance(a, np.ndarray | None) for a in rows):
+    if isinstance(rows, tuple) and all(isinstance(a, np.ndarray | Structured | None) for a in rows):
         parts = (None if a is None else function(a) for a in rows)
         return getattr(rows, "_make", tuple)(parts)
     return jax.tree.map(function, rows)
@@ -153,8 +158,18 @@ def empty_columns(n: int, p: int) -> np.ndarray:
     return np.empty((p, n + 8))[:, :n].T
 
 
-def blocks(rows: Rows, size: int = BLOCK) -> Iterator[Rows]:
-    """Views of `size` consecutive rows at a time, in order."""
+def is_structured(rows: Rows) -> bool:
+    """Whether X is coded or sparse."""
+    return isinstance(rows, tuple) and isinstance(rows[0], Structured)
+
+
+def blocks(rows: Rows, size: int | None = None) -> Iterator[Rows]:
+    """Views of `size` consecutive rows at a time, in order; by default of `BLOCK`.
+
+    Coded and sparse rows take less room, and their blocks are longer.
+    """
+    if size is None:
+        size = LONG_BLOCK if is_structured(rows) else BLOCK
     for start in range(0, count_rows(rows), size):
         yield pick(lambda a, s=start: a[s : s + size], rows)
 

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import Regression
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
@@ -32,12 +33,14 @@ class Source(abc.ABC):
         count: number of rows, if known in advance.
         names: names of the columns of X, or ().
         ordered: whether rows come in the order of storage, so that a drift deserves a warning.
+        compact: whether X is coded or sparse, so that many rows take little room.
     """
 
     rereadable: bool = True
     count: int | None = None
     names: tuple[str, ...] = ()
     ordered: bool = False
+    compact: bool = False
 
     @abc.abstractmethod
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
@@ -195,6 +198,8 @@ def _length(block: Any, rows: Rows) -> int:
 
 def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
     """Convert to float64; integers, which may be indices, only if `real`."""
+    if isinstance(a, Structured):
+        return a
     return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
 
 

@@ -36,6 +36,10 @@ from masgrad.types import Rows
 MEMORY_BYTES = 512 * 2**20
 """Default limit on the memory used for reading, in bytes."""
 
+CODED_BYTES, MOST_CODED_ROWS = 1 << 26, 16 * BLOCK
+"""Size of a block whose categories are codes, if it were written out, and its largest number of
+rows: such blocks are long, since adding up their p^2 sums costs as much as many rows."""
+
 MOST_SHUFFLED_BLOCKS = 1024
 """Largest number of blocks in a shuffle buffer."""
 
@@ -168,7 +172,7 @@ class TableInMemory(Arrays):
 
     def __init__(self, columns: Columns, terms: Terms, block: int = BLOCK):
         super().__init__(dict(columns), terms.names, block, real=False)
-        self.terms = terms
+        self.terms, self.compact = terms, terms.is_coded
 
     def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
         columns = {name: part(column) for name, column in self.rows.items()}
@@ -191,6 +195,8 @@ def table_rows(
     medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
+    if terms.is_coded and block == BLOCK:
+        block = max(BLOCK, min(CODED_BYTES // (8 * len(terms.names)), MOST_CODED_ROWS))
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from masgrad.cores import own_cores
-from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.arrays import blocks, count_rows, is_structured
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
@@ -164,8 +164,9 @@ def _optimum(
     task: Task, objective: Objective, reader: Reader, sample: Sample, rng: np.random.Generator
 ) -> Estimate:
     """The optimum, and whether it exists if the responses may be separated."""
-    options, small = task.options, task.is_single or sample.complete or sample.has_rare_columns
-    most_rows = count_rows(sample.rows) if small else WARM_UP_ROWS
+    options, every = task.options, task.is_single or sample.complete or sample.has_rare_columns
+    every = every or is_structured(sample.rows)  # few of many levels are in a part of them
+    most_rows = count_rows(sample.rows) if every else WARM_UP_ROWS
     start = find_start(objective, sample, most_rows, options, rng)
     done = estimate(objective, reader, sample, start.local_model, options)
     check_minimum(objective, start, done.local_model)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from masgrad.data.arrays import BLOCK, as_regression, count_rows, not_a_matrix, pick
+from masgrad.data.designs.structured import joined
 from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import ROLES, as_vector, beside, design_effect, only, weigh
 from masgrad.data.simulate import Simulator
@@ -274,7 +275,8 @@ def take_sample(source: Source, single: bool, memory: int, rng: np.random.Genera
 
 def _from_array(source: Arrays, single: bool, memory: int, rng: np.random.Generator) -> Sample:
     one = size_in_bytes(pick(lambda a: a[:1], source.rows))
-    keep = min(PILOT_ROWS, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
+    most = PILOT_ROWS * (4 if source.compact and source.count > 16 * PILOT_ROWS else 1)
+    keep = min(most, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
     if keep >= source.count or not single:
         return Sample(source.sample(keep, rng), keep >= source.count)
     starts = rng.permutation(np.arange(0, source.count, source.block))
@@ -303,4 +305,4 @@ def size_in_bytes(rows: Rows) -> int:
 
 def join(blocks: list[Rows]) -> Rows:
     """The rows of several blocks."""
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *blocks)
+    return jax.tree.map(lambda *leaves: joined(leaves), *blocks)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from masgrad.data.arrays import empty_columns
+from masgrad.data.designs.structured import Structured
 
 dpocon, dpotrf, dpotri, dpotrs, dtrtrs = get_lapack_funcs(
     ("pocon", "potrf", "potri", "potrs", "trtrs"), dtype=np.float64
@@ -42,19 +43,25 @@ FOLDED_ROWS = 64
 """Rows laid side by side when the largest entries of columns are found."""
 
 
-def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
+def gram(X: np.ndarray | Structured, w: np.ndarray) -> np.ndarray:
     """X' diag(w) X for w >= 0."""
+    if isinstance(X, Structured):
+        return X.gram(w)
     if X.shape[1] > PIECEWISE_COLUMNS:
         Z = _weighted(X, np.sqrt(w))
         return Z.T @ Z
     return _product(X, _weighted(X, w))
 
 
-def gram_and_peak(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarray, np.ndarray]:
+def gram_and_peak(
+    X: np.ndarray | Structured, w: np.ndarray, convex: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """X' diag(w) X and max_weighted_x, the largest |x| sqrt |w| of each column.
 
     `convex` promises that no w is negative.
     """
+    if isinstance(X, Structured):
+        return X.gram(w), X.largest(np.sqrt(np.abs(w)))
     if convex and X.shape[1] > PIECEWISE_COLUMNS:
         Z = _weighted(X, np.sqrt(np.maximum(w, 0.0)))
         return Z.T @ Z, _column_max(Z)
@@ -81,12 +88,14 @@ class SinglePrecision(NamedTuple):
     value: float = 1.0
 
     def grams(
-        self, X: np.ndarray, w: np.ndarray, v: np.ndarray
+        self, X: np.ndarray | Structured, w: np.ndarray, v: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """X' diag(w) X, X' diag(v) X and max_weighted_x.
 
         None if single precision overflows, or if the constant column is not constant here.
         """
+        if isinstance(X, Structured):
+            return None
         if self.constant is not None and (X[:, self.constant] != self.value).any():
             return None
         (U, Z), roots = _scratch.single(X.shape), np.sqrt(np.maximum(w, 0.0))
@@ -167,6 +176,7 @@ def column_range(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Rows are folded side by side first: NumPy is three times as fast along long rows.
     """
+    Z = np.asarray(Z)
     n, p = Z.shape
     whole = n // FOLDED_ROWS * FOLDED_ROWS if Z.flags.c_contiguous else 0
     tall = Z[whole:]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import empty_columns
+from masgrad.data.designs.coded import CodedDesign, Group
 from masgrad.data.formula.expressions import Expression, columns_of, evaluate
 from masgrad.data.formula.expressions import from_json as read_expression
 from masgrad.data.tables.levels import MISSING
@@ -38,6 +39,9 @@ Places = list[tuple[str, np.ndarray]]
 
 NOWHERE = -2
 """The column of X of a missing category: none, and the row has no value in any."""
+
+CODED_COLUMNS = 24
+"""Columns of categories from which products of dense columns take longer than sums by level."""
 
 Planned = tuple[list[Expression], int, Places]
 """A product: its numeric factors, its number of columns, its categories."""
@@ -143,14 +147,40 @@ class Terms:
         """The columns that a table must have."""
         return tuple(dict.fromkeys([*self.numbers, *self.levels]))
 
-    def matrix(self, columns: Columns) -> np.ndarray:
-        """X of shape (n, p) in float64, with contiguous columns."""
-        X = empty_columns(len(next(iter(columns.values()))), len(self.names))
+    def matrix(self, columns: Columns) -> np.ndarray | CodedDesign:
+        """X of shape (n, p) in float64: with contiguous columns, or coded if `is_coded`."""
+        n = len(next(iter(columns.values())))
+        if self.is_coded and (coded := self._coded(columns, n)) is not None:
+            return coded
+        X = empty_columns(n, len(self.names))
         start = 0
         for numbers, width, places in self._plan:
             _fill(X.T[start : start + width], numbers, places, columns)
             start += width
         return X
+
+    @cached_property
+    def is_coded(self) -> bool:
+        """Whether categories have so many columns that they stay codes."""
+        return sum(width for _, width, places in self._plan if places) >= CODED_COLUMNS
+
+    def _coded(self, columns: Columns, n: int) -> CodedDesign | None:
+        """X with its categories as codes; None if a category is missing somewhere."""
+        plain = [numbers for numbers, _, places in self._plan if not places]
+        written, at, groups, start = np.empty((n, len(plain))), [], [], 0
+        for numbers, width, places in self._plan:
+            if places:
+                where, kept, missing = _cells(places, columns)
+                if missing.any():
+                    return None
+                codes = np.where(kept, where, width)
+                value = _product(numbers, columns, np.empty(n)) if numbers else None
+                groups.append(Group(start, width, codes, value))
+            else:
+                _product(numbers, columns, written[:, len(at)])
+                at.append(start)
+            start += width
+        return CodedDesign(written, at, groups)
 
     @cached_property
     def _plan(self) -> list[Planned]:
@@ -207,21 +237,27 @@ def _fill(out: np.ndarray, numbers: list[Expression], places: Places, columns: C
     if not places and len(numbers) == 1:
         out[0] = evaluate(numbers[0], columns)
         return
-    value = np.empty(out.shape[1]) if places else out[0]
-    value[:] = evaluate(numbers[0], columns) if numbers else 1.0
-    for expression in numbers[1:]:
-        value *= evaluate(expression, columns)
+    value = _product(numbers, columns, np.empty(out.shape[1]) if places else out[0])
     if places:
         out[:] = 0.0
-        where, rows, missing = _cells(places, columns)
-        out[where, rows] = value[rows]
+        where, kept, missing = _cells(places, columns)
+        rows = np.flatnonzero(kept)
+        out[where[rows], rows] = value[rows]
         out[:, missing] = np.nan
 
 
-def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For rows whose levels all have a column: which column of the product, and the row.
+def _product(numbers: list[Expression], columns: Columns, out: np.ndarray) -> np.ndarray:
+    """The product of numeric factors, written to `out`."""
+    out[:] = evaluate(numbers[0], columns) if numbers else 1.0
+    for expression in numbers[1:]:
+        out *= evaluate(expression, columns)
+    return out
 
-    The last array are rows without a level.
+
+def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which column of the product each row has, whether it has one, and whether a level is missing.
+
+    A row with a base level has none.
     """
     where, stride = np.zeros(len(columns[places[0][0]]), np.intp), 1
     kept = np.ones(len(where), bool)
@@ -232,8 +268,7 @@ def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray, np
         missing |= column == NOWHERE
         where += stride * column
         stride *= column_of.max() + 1
-    rows = np.flatnonzero(kept)
-    return where[rows], rows, np.flatnonzero(missing)
+    return where, kept, missing
 
 
 def full_rank(terms: Iterable[Sequence[str]], categories: set[str]) -> list[Coded]:

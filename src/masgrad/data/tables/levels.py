@@ -127,21 +127,23 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
     indices, values = _dictionary(column)
     if pa.types.is_dictionary(column.type) and column.type.ordered:
         found.orders.add(tuple(values))
-    rows = np.arange(len(indices)) if kept is None else np.flatnonzero(kept)
-    indices = indices[rows]
+    rows = None if kept is None else np.flatnonzero(kept)
+    indices = indices if rows is None else indices[rows]
     found.rows += len(indices)
-    counts = np.bincount(indices + 1, minlength=len(values) + 1)
-    for k in np.flatnonzero(counts):
+    first = np.full(len(values) + 1, -1)
+    first[indices[::-1] + 1] = np.arange(len(indices))[::-1]  # the last to be written stays
+    first = first if rows is None else np.where(first >= 0, rows[first], -1)
+    for k in np.flatnonzero(first >= 0):
         value = values[k - 1] if k else None
         if value is None and found.missing is None:
-            found.missing = row + int(rows[np.argmax(indices == k - 1)])
+            found.missing = row + int(first[k])
         elif isinstance(value, float) and abs(value) >= 2**53:
             raise InputError(
                 f"column {name!r} holds {value:.0f}, a number of more digits than floats keep, so "
                 "that levels would be merged; store it as text or whole numbers (Parquet)"
             )
         elif value is not None and value not in found.first:
-            found.first[value] = row + int(rows[np.argmax(indices == k - 1)])
+            found.first[value] = row + int(first[k])
     if len(found.first) > MOST_LEVELS:
         raise _too_many(name, f"more than {MOST_LEVELS}", found)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from masgrad.data.designs.structured import Structured
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.models.gram import Bordered, factor
@@ -124,6 +125,13 @@ class Coordinates:
                 return X @ self.matrix
         return self._bordered.rows(X)
 
+    def moment(self, X: np.ndarray) -> np.ndarray:
+        """The Gram matrix of rows in phi."""
+        if isinstance(X, Structured) and not self.transforms_rows:
+            return self._transformed(X.gram(np.ones(len(X))))
+        U = self.design(X)
+        return U.T @ U
+
     def with_binary_scales(self) -> "Coordinates":
         """Coordinates whose scales are powers of 2, by which columns are divided without error."""
         scale = np.exp2(np.round(np.log2(np.abs(self.scale))))
@@ -232,8 +240,7 @@ def is_ill_conditioned(
 def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | None) -> float:
     """Condition number of the scaled moment matrix, without empty columns; 1 if it overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
-        U = coordinates.design(X)
-        moment = U.T @ U / len(U) + (0.0 if earlier is None else earlier)
+        moment = coordinates.moment(X) / len(X) + (0.0 if earlier is None else earlier)
     if not np.isfinite(moment).all():
         return 1.0
     if (found := factor(moment)) is not None and found.condition < SURELY * LARGEST_GRAM_CONDITION:
@@ -251,6 +258,8 @@ def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
 
     Deviations are clipped at 20 times their median, unless that is 0 (as it is for a dummy).
     """
+    if isinstance(X, Structured):
+        return _spread_of_structured(X, centre)
     few = X[:MEDIAN_ROWS]
     usual = np.median(few, axis=0)
     middle = np.median(np.abs(few - usual), axis=0)
@@ -263,6 +272,14 @@ def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     away /= unit
     np.square(away, out=away)
     return unit * np.sqrt(away.mean(0))
+
+
+def _spread_of_structured(X: Structured, centre: np.ndarray) -> np.ndarray:
+    """The same; of columns that are not written out by their squares."""
+    at, numbers = X.written
+    spread = np.sqrt(np.maximum(X.power(2).mean(0) - 2 * centre * X.mean(0) + centre**2, 0.0))
+    spread[at] = _spread(numbers, centre[at])
+    return spread
 
 
 def _cancels(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shift: float) -> bool:

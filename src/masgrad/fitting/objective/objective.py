@@ -12,12 +12,13 @@ mean gradient is -P phi, it is the gradients' covariance.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.designs.structured import Structured, powers
 from masgrad.data.regression import total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
@@ -169,6 +170,17 @@ class Objective:
             return self.coordinates.design(rows[0])
         return self.coordinates.raw_design(rows[0])
 
+    def spread_features(self, rows: Rows) -> Any:
+        """Features, or of coded and sparse rows columns of the same size, for sums over rows."""
+        X, c = rows[0], self.coordinates
+        structured = isinstance(X, Structured)
+        return X.standardised(c.centre, c.scale) if structured else self.features(rows)
+
+    def largest_feature(self, rows: Rows) -> np.ndarray:
+        """The largest entry of each column of `spread_features`, (p,)."""
+        U = self.spread_features(rows)
+        return U.largest(np.ones(len(U))) if isinstance(U, Structured) else np.abs(U).max(0)
+
     def standardised(self, rows: Rows) -> np.ndarray:
         """Features, or columns of the same size and place where these cost a product; a copy."""
         c = self.coordinates
@@ -216,9 +228,9 @@ class Objective:
         """Whether many of these rows, rather than a few, carry each column."""
         if self.family is None:
             return True
-        squares = np.square(self.features(rows))
-        carried = squares.sum(0) ** 2 / np.maximum(np.square(squares).sum(0), 1e-300)
-        return bool(carried.min() >= min(MANY_ROWS, 0.1 * len(squares)))
+        U = self.spread_features(rows)
+        carried = powers(U, 2).sum(0) ** 2 / np.maximum(powers(U, 4).sum(0), 1e-300)
+        return bool(carried.min() >= min(MANY_ROWS, 0.1 * len(U)))
 
     # Sums over rows.
 

@@ -1,5 +1,7 @@
 """Where a step ends: the estimate there, whether it may be the last, and what to read next."""
 
+import numpy as np
+
 from masgrad.fitting.objective.local_model import error_change, merged
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
@@ -15,6 +17,10 @@ ERROR_CHANGE = 0.005
 
 NEXT_STEP = 3.0
 """What may be left after a step, in units of what is expected to be missed of the next."""
+
+RATE_MARGIN, SLOWEST_RATE = 10.0, 0.1
+"""Factor by which Newton's next step may exceed what its rate says, and the largest share of the
+one before that a step may have for a rate to be seen."""
 
 SLOW = 0.25
 """Share of a step, left after it, at which H is too far off for another step with it."""
@@ -33,7 +39,8 @@ def after(
         local = total.at(there)
     local = prediction.at_end(local)
     damped = distance(objective, total, step.full_step)
-    remainder = prediction.bound if step.share == 1 else damped
+    remainder = min(prediction.bound, by_rate(objective, step, before))
+    remainder = remainder if step.share == 1 else damped
     if before is not None and before.share == 1 and not (before.scored or before.of_pilot):
         remainder = max(remainder, NEXT_STEP * _next_missed_step(objective, step, before))
     remainder = 0.0 if step.vanishes and objective.prior is None else remainder
@@ -51,10 +58,27 @@ def at_start(objective: Objective, step: NewtonStep) -> Estimate:
     return Estimate(total, 0, size, distance(objective, total, step.full_step))
 
 
-def may_be_last(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
+def may_be_last(
+    objective: Objective, rule: StoppingRule, step: NewtonStep, before: NewtonStep | None
+) -> bool:
     """Whether a step ends near enough to the optimum, and to where M and H were summed."""
-    predicted = step.prediction.remainder <= rule.remainder
+    left = min(step.prediction.remainder, by_rate(objective, step, before))
+    predicted = left <= rule.remainder
     return predicted and step.share == 1 and not step.scored and _is_near(objective, rule, step)
+
+
+def by_rate(objective: Objective, step: NewtonStep, before: NewtonStep | None) -> float:
+    """A bound on the step after this one where pilot rows predict nothing, by Newton's rate.
+
+    A step has the square of the length of the one before, times a constant that two steps show.
+    """
+    steps = (step,) if before is None else (step, before)
+    plain = all(s.share == 1 and not s.scored and not s.of_pilot for s in steps)
+    at_point = all(s.total.moments_at is None for s in steps)
+    if before is None or step.prediction.trusted or not (plain and at_point):
+        return np.inf
+    new, old = (distance(objective, step.total, s.step) for s in steps)
+    return RATE_MARGIN * new * (new / old) ** 2 if new < SLOWEST_RATE * old else np.inf
 
 
 def gradient_suffices(

@@ -23,7 +23,7 @@ from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.line_search import NewtonStep, damping
+from masgrad.fitting.optimise.line_search import NewtonStep, Trial, damping
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.start import WARM_UP_ROWS, is_doubtful
 from masgrad.fitting.optimise.third_order import (
@@ -33,6 +33,7 @@ from masgrad.fitting.optimise.third_order import (
 )
 from masgrad.fitting.options import TOLERANCE, Options
 from masgrad.fitting.sources import PILOT_ROWS, Sample
+from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows
 
 MASGRAD_STEPS = 256
@@ -60,6 +61,9 @@ rows in memory and for others: MasGrad's steps follow one another."""
 ROWS_FOR_CHORD = 16
 """Pilot rows, for each column, with which their H serves for a step."""
 
+MUCH = 0.3
+"""Standard errors, left after a step with pilot rows' H, for which another gradient is read."""
+
 UNKNOWN_COUNT = 10**9
 
 NO_WORSE = 2.0
@@ -77,7 +81,7 @@ class Beginning:
         starts: the points, best first.
         stages: labels and points of the stages of the fit.
         step: the step that led to the first of the starts, if the gradient of all rows did.
-        reads: number of reads, 0 or 1.
+        reads: number of reads.
         discarded: whether MasGrad's average was worse than its start.
     """
 
@@ -89,7 +93,7 @@ class Beginning:
 
     @property
     def gradient_reads(self) -> int:
-        return int(self.step is not None)
+        return 0 if self.step is None else self.reads
 
 
 @dataclass(frozen=True)
@@ -177,24 +181,39 @@ class FirstRead:
     # A gradient read.
 
     def _gradient_read(self, none: Beginning, pilot: LocalModel) -> Beginning:
-        """A step with the gradient of all rows, and H of the pilot rows."""
+        """A step with the gradient of all rows, and H of the pilot rows; two if one leaves much."""
         begin = pilot.point + self._damped(pilot.newton())
-        try:
-            read = self.read(self.objective, begin, GRADIENT)
-        except BadBlock:
-            return none
-        total = pilot.with_gradient(read)
-        refused = self.reader.monitor.interrupted
-        if refused or is_doubtful(self.objective, self.sample, total, self.safe):
+        step, reads = self._step(pilot, begin), 1
+        if step is None or is_doubtful(self.objective, self.sample, step.total, self.safe):
             return replace(none, reads=1)
-        total = replace(total, count=read.count, rows=read.rows)
+        if self._leaves_much(step):
+            second, reads = self._step(pilot, step.total.point + step.step), 2
+            trial = Trial(step.total, step.step)
+            step = second if second is not None and trial.is_accepted(second.total) else step
+        end = step.total.point + step.step
+        stages = [*none.stages, ("gradient of all rows", end)]
+        return replace(none, starts=[end, *none.starts], stages=stages, step=step, reads=reads)
+
+    def _step(self, pilot: LocalModel, phi: np.ndarray) -> NewtonStep | None:
+        """The step from phi, after a read there; None if that failed."""
+        try:
+            read = self.read(self.objective, phi, GRADIENT)
+        except BadBlock:
+            return None
+        if self.reader.monitor.interrupted:
+            return None
+        total = replace(pilot.with_gradient(read), count=read.count, rows=read.rows)
         full = total.newton()
         share = damping(self.objective, full, self.sample)
         nothing = Prediction(False, np.zeros_like(full), np.inf, np.inf, [])
-        step = NewtonStep([total], total, full, share, nothing, of_pilot=True)
-        end = total.point + step.step
-        stages = [*none.stages, ("gradient of all rows", end)]
-        return replace(none, starts=[end, *none.starts], stages=stages, step=step, reads=1)
+        return NewtonStep([total], total, full, share, nothing, of_pilot=True)
+
+    def _leaves_much(self, step: NewtonStep) -> bool:
+        """Whether the sampling error of H leaves much of a step; least squares needs no more."""
+        if isinstance(self.objective.family, Gaussian):
+            return False
+        left = np.sqrt(len(step.step) / count_rows(self.sample.rows))
+        return left * step.total.rms_wald_norm(step.step) > MUCH
 
     def _damped(self, step: np.ndarray) -> np.ndarray:
         return damping(self.objective, step, self.sample) * step

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import blocks
+from masgrad.data.designs.structured import powers
 from masgrad.fitting.objective.local_model import LocalModel, error_change
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -61,12 +62,12 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
 
 def _change_of_rare(objective: Objective, step: np.ndarray, rows: Rows) -> float:
     """Mean change of the predictors of rows that carry a rare but even column, as a dummy is."""
-    U = objective.features(rows)
-    squares = np.square(U)
+    U = objective.spread_features(rows)
+    squares = powers(U, 2)
     weight = np.maximum(squares.sum(0), np.finfo(float).tiny)
-    even = np.abs(U).max(0) * weight < 1.5 * (squares * np.abs(U)).sum(0)
-    even &= weight**2 > RARE_COLUMN_ROWS * np.square(squares).sum(0)  # not one outlier
-    moved = np.abs(U @ step) @ squares / weight
+    even = objective.largest_feature(rows) * weight < 1.5 * powers(U, 3).sum(0)
+    even &= weight**2 > RARE_COLUMN_ROWS * powers(U, 4).sum(0)  # not one outlier
+    moved = np.abs(objective.predictors(step, rows)) @ squares / weight
     return float(moved[even].max(initial=0.0))
 
 

@@ -146,9 +146,7 @@ def pseudo_weights(objective: Objective, rows: Rows) -> np.ndarray:
     """
     if objective.bounded or not objective.linear:
         return np.zeros(objective.model.dim(rows))
-    largest = np.max(
-        [np.abs(objective.features(block)).max(0) for block in in_blocks(rows)], axis=0
-    )
+    largest = np.max([objective.largest_feature(block) for block in in_blocks(rows)], axis=0)
     return PSEUDO_WEIGHT * np.maximum(np.square(largest), 1.0)
 
 

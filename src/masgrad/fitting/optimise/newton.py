@@ -116,7 +116,9 @@ class Newton:
             if long and self.objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
             separated = known is not None and known.found
-            may_end = step.vanishes or path.is_over or may_be_last(objective, rule, step)
+            may_end = (
+                step.vanishes or path.is_over or may_be_last(objective, rule, step, path.earlier)
+            )
             if not (separated or may_end):
                 path.go_to(path.trial.end, self._gradient_suffices(rule, path))
                 continue

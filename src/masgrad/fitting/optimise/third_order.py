@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import fdtri, stdtrit
 
-from masgrad.data.arrays import blocks, count_rows, pick
+from masgrad.data.arrays import blocks, count_rows, is_structured, pick
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
@@ -46,7 +46,7 @@ USUAL_LARGEST = 3.0
 """The largest of 16 squared deviations, over their mean, if tails are not heavy."""
 
 MOMENT_ROWS = 1 << 14
-"""Pilot rows on which the change of M and H is measured."""
+"""Pilot rows on which the change of M and H is measured, unless they are coded or sparse."""
 
 MOVING_ROWS = 200
 """New rows, for each parameter, that may move M and H of old ones: residuals of new rows fall along
@@ -236,7 +236,7 @@ def update_moments(
     rows: Rows,
 ) -> LocalModel:
     """The total expanded at phi, with M and H moved there from where its parts were taken."""
-    few = pick(lambda a: a[:MOMENT_ROWS], rows)
+    few = rows if is_structured(rows) else pick(lambda a: a[:MOMENT_ROWS], rows)
     at, n = total.at(phi), total_weight(few)
     try:
         there = objective.local_model(phi, few)

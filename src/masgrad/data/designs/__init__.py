@@ -1,0 +1,1 @@
+"""Design matrices that are not written out: categories as codes, sparse rows."""

@@ -1,0 +1,160 @@
+"""A design matrix of numbers and categories, in which categories stay codes.
+
+A category of L levels is L columns of 0 and 1, of which each row has one that is not 0. So X'WX has
+a diagonal block for every category, weighted cross tables between two of them, and weighted sums by
+level beside the numbers (`group_sums`): p^2 products for each row become one or two additions.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from masgrad.data.designs.group_sums import sums, sums_of_rows, table
+from masgrad.data.designs.structured import Structured
+
+
+class Group(NamedTuple):
+    """Columns of which each row has at most one that is not 0.
+
+    Args:
+        start: the first of the columns.
+        size: their number.
+        codes: the column of each row, (n,), counted from `start`; `size` for none.
+        value: what stands there, (n,); None for 1.
+    """
+
+    start: int
+    size: int
+    codes: np.ndarray
+    value: np.ndarray | None = None
+
+    @property
+    def columns(self) -> slice:
+        return slice(self.start, self.start + self.size)
+
+    def weighted(self, w: np.ndarray) -> np.ndarray:
+        """w times the values."""
+        return w if self.value is None else w * self.value
+
+    def chosen(self, rows: Any) -> "Group":
+        value = None if self.value is None else self.value[rows]
+        return self._replace(codes=self.codes[rows], value=value)
+
+
+class CodedDesign(Structured):
+    """Numbers and groups of columns.
+
+    Args:
+        numbers: columns that are written out, (n, q).
+        at: their places among the columns of X, (q,).
+        groups: the others.
+
+    Example:
+        >>> g = Group(1, 2, np.array([0, 2, 1]))
+        >>> CodedDesign(np.ones((3, 1)), [0], [g]).dense()
+        array([[1., 1., 0.],
+               [1., 0., 0.],
+               [1., 0., 1.]])
+    """
+
+    def __init__(
+        self, numbers: np.ndarray, at: Sequence[int] | np.ndarray, groups: Sequence[Group]
+    ):
+        self.numbers, self.at, self.groups = numbers, np.asarray(at, np.intp), tuple(groups)
+        self.shape = len(numbers), len(at) + sum(group.size for group in groups)
+
+    def dense(self) -> np.ndarray:
+        X = np.zeros(self.shape)
+        X[:, self.at] = self.numbers
+        for group in self.groups:
+            rows = np.flatnonzero(group.codes < group.size)
+            value = 1.0 if group.value is None else group.value[rows]
+            X[rows, group.start + group.codes[rows]] = value
+        return X
+
+    def times(self, B: np.ndarray) -> np.ndarray:
+        out = self.numbers @ B[self.at]
+        for group in self.groups:
+            levels = np.concatenate([B[group.columns], np.zeros_like(B[:1])])
+            part = levels.take(group.codes, 0, mode="clip")  # unlike an index it frees the GIL
+            if group.value is not None:
+                part = part * (group.value if B.ndim == 1 else group.value[:, None])
+            out += part
+        return out
+
+    def left(self, A: np.ndarray) -> np.ndarray:
+        out = np.empty((*A.shape[:-1], self.shape[1]))
+        out[..., self.at] = A @ self.numbers
+        one = np.ones(len(self))
+        for group in self.groups:
+            codes, size = group.codes, group.size
+            if A.ndim == 1:
+                out[group.columns] = sums(codes, size, group.weighted(A))
+            else:
+                out[:, group.columns] = sums_of_rows(codes, size, group.weighted(one), A.T).T
+        return out
+
+    def gram(self, w: np.ndarray) -> np.ndarray:
+        p, at = self.shape[1], self.at
+        G = np.zeros((p, p))
+        G[np.ix_(at, at)] = self.numbers.T @ (w[:, None] * self.numbers)
+        for group in self.groups:
+            columns, once = group.columns, group.weighted(w)
+            G[columns, at] = sums_of_rows(group.codes, group.size, once, self.numbers)
+            G[at, columns] = G[columns, at].T
+            diagonal = np.arange(group.start, group.start + group.size)
+            G[diagonal, diagonal] = sums(group.codes, group.size, group.weighted(once))
+        for a, b in combinations(self.groups, 2):
+            both = b.weighted(a.weighted(w))
+            G[a.columns, b.columns] = table(a.codes, a.size, b.codes, b.size, both)
+            G[b.columns, a.columns] = G[a.columns, b.columns].T
+        return G
+
+    def largest(self, s: np.ndarray) -> np.ndarray:
+        out = np.empty(self.shape[1])
+        out[self.at] = np.abs(np.ascontiguousarray((self.numbers * s[:, None]).T)).max(1)
+        for group in self.groups:
+            out[group.columns] = np.abs(group.weighted(s)).max(initial=0.0)
+        return out
+
+    def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "CodedDesign":
+        numbers = (self.numbers - centre[self.at]) / scale[self.at]
+        return CodedDesign(numbers, self.at, [_over(group, scale) for group in self.groups])
+
+    def power(self, k: int) -> "CodedDesign":
+        values = (None if g.value is None else np.abs(g.value) ** k for g in self.groups)
+        pairs = zip(self.groups, values, strict=True)
+        groups = [group._replace(value=value) for group, value in pairs]
+        return CodedDesign(np.abs(self.numbers) ** k, self.at, groups)
+
+    @property
+    def written(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.at, self.numbers
+
+    def chosen(self, rows: Any) -> "CodedDesign":
+        groups = [group.chosen(rows) for group in self.groups]
+        return CodedDesign(self.numbers[rows], self.at, groups)
+
+    def followed_by(self, others: Sequence["CodedDesign"]) -> "CodedDesign":
+        parts = (self, *others)
+        groups = [_joined(of) for of in zip(*(part.groups for part in parts), strict=True)]
+        return CodedDesign(np.concatenate([part.numbers for part in parts]), self.at, groups)
+
+    def column(self, j: int) -> np.ndarray:
+        where = np.flatnonzero(self.at == j)
+        return self.numbers[:, where[0]] if len(where) else super().column(j)
+
+
+def _over(group: Group, scale: np.ndarray) -> Group:
+    """The group's columns over their scales."""
+    each = np.append(1 / scale[group.columns], 0.0).take(group.codes, mode="clip")
+    return group._replace(value=group.weighted(each))
+
+
+def _joined(groups: Sequence[Group]) -> Group:
+    """The same columns over the rows of several groups."""
+    codes = np.concatenate([group.codes for group in groups])
+    values = [group.value for group in groups if group.value is not None]
+    return groups[0]._replace(codes=codes, value=np.concatenate(values) if values else None)
