@@ -16,6 +16,7 @@ from fit_timing import Program, in_turn
 
 SCAN, TUNED = "pyarrow scan to NumPy columns", "pyarrow scan to NumPy columns, tuned"
 MATRIX = "pyarrow scan to a NumPy matrix, tuned"
+ONE_SCAN = "one scan"
 ONE_READ, DEFAULT = "`mg.glm(passes=1)`", "`mg.glm`"
 
 BARS = {ONE_READ: (1.6, 1.3), DEFAULT: (2.2, 1.8)}
@@ -91,4 +92,4 @@ def bars(in_scans: dict[str, list[float]], peaks: dict[str, float]) -> list[Bar]
 
 def ratios(runs: Sequence[dict[str, float]]) -> list[Ratio]:
     scans = [run[MATRIX] / run[DEFAULT] for run in runs]
-    return [Ratio(f"logistic from Parquet, p = {PARQUET_COLUMNS}", "one scan", scans)]
+    return [Ratio(f"logistic from Parquet, p = {PARQUET_COLUMNS}", ONE_SCAN, scans)]

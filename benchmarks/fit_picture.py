@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from fit_files import ONE_SCAN
 from fit_peers import FEOLS, GLUM, GRAM, SKLEARN, STATSMODELS
 from fit_report import Ratio
 
@@ -19,7 +20,7 @@ STYLES = {
     SKLEARN: ("#d68910", "D"),
     FEOLS: ("#6c3483", "^"),
     GRAM: ("#7f8c8d", "|"),
-    "one scan": ("#2c3e50", "|"),
+    ONE_SCAN: ("#2c3e50", "|"),
 }
 """Colour and marker of each program; what is no fit is a tick."""
 
@@ -79,4 +80,5 @@ def draw_ratio(ax: Axes, ratio: Ratio, line: int, label: str) -> None:
         ax.annotate(
             f"{ratio.median:.2g}", (ratio.median, line), (0, 7), textcoords="offset points",
             ha="center", fontsize=8, color=color,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 Program = Callable[[], Any]
 
-LONG = 5.0
+LONG = 15.0
 """Seconds above which a program runs once: caches matter little to it."""
 
 
