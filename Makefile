@@ -1,6 +1,7 @@
 # Two commands: `make demo` and `make test`. Both make .venv and install on first use.
 PYTHON ?= python3
 SEED ?= 0
+SEEDS ?= 11 12 13
 BIN := .venv/bin
 STAMP := .venv/installed
 # One BLAS and one XLA thread for each of the two test workers.
@@ -28,7 +29,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/engine.py
-	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/fit.py --seeds $(SEEDS) --page benchmarks/fit.md
 
 bench-roots: $(STAMP)
 	$(BIN)/python benchmarks/roots.py
@@ -40,7 +41,7 @@ bench-experiments: $(STAMP)
 	$(BIN)/python benchmarks/experiments.py
 
 bench-fit: $(STAMP)
-	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/fit.py --seeds $(SEEDS) --page benchmarks/fit.md
 
 bench-digits: $(STAMP)
 	$(BIN)/python benchmarks/digits.py

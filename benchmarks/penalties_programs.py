@@ -64,7 +64,8 @@ def objective(family: str, X: np.ndarray, y: np.ndarray, lam: float, theta: np.n
 def in_turn(programs: dict, turns: int) -> tuple[dict[str, tuple[float, float]], dict]:
     """The best seconds of each program, on the clock and of processors, and what it returned.
 
-    As in fit.py a turn is two rounds. Where others use the cores, processor time is the steadier.
+    As in fit_timing.py a turn is two rounds. Processor time is the steadier where others use the
+    cores.
     """
     best, out = dict.fromkeys(programs, (np.inf, np.inf)), {}
     for name, program in [*programs.items()] * turns:
