@@ -5,12 +5,20 @@
 Each ratio compares two programs measured in turn in one process, the median of several rounds.
 """
 
+import json
+import os
 import pathlib
+import subprocess
+import sys
 import time
 
 import numpy as np
 
 import masgrad as mg
+
+LAGS = "lags"
+THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC"
+ONE_THREAD = dict.fromkeys(THREADS, "1")
 
 
 def logistic(rng, N, p):
@@ -156,12 +164,45 @@ def scaling(rng):
     yield "4 times the chains / once", ratio(masgrad(250, 400), masgrad(250, 100), 3), "linear: 4"
 
 
+def processor_time(kernel, data, n, steps=400, chains=64):
+    """Microseconds of processor time for a step of a chain; setting up a run is subtracted."""
+
+    def spent(steps):
+        start = time.process_time()
+        mg.run(kernel, mg.Logistic(), data, np.zeros(20), steps, n, chains, thin=steps)
+        return time.process_time() - start
+
+    spent(steps)
+    rounds = [spent(steps) - spent(1) for _ in range(5)]
+    return 1e6 * np.median(rounds) / (steps - 1) / chains
+
+
+def print_lags():
+    """A JSON line for each n: SGD, V from past batches with a root at every step, every tenth."""
+    data = logistic(np.random.default_rng(0), 2000, 20)
+    kernels = mg.sgd(0.1), mg.masgrad(0.1, "running"), mg.masgrad(0.1, "running", root_every=10)
+    for n in (25, 50):
+        print(json.dumps([n, *(processor_time(kernel, data, n) for kernel in kernels)]))
+
+
+def lagged_roots(rng):
+    """`print_lags` in a process with one thread: waiting threads would count as processor time."""
+    del rng
+    command = [sys.executable, __file__, LAGS]
+    told = subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, check=True)
+    for line in told.stdout.splitlines():
+        n, sgd, running, lagged = json.loads(line)
+        what = f'`masgrad(covariance="running")`, logistic p=20 n={n}: a root at every step'
+        measured = f"{running / lagged:.1f} ({running:.0f} and {lagged:.1f} us; SGD {sgd:.1f})"
+        yield f"{what} / every 10 steps, processor time of a chain's step", measured, "4"
+
+
 def main():
     rng = np.random.default_rng(0)
     lines = ["# Engine benchmark", "", "Last run of `make bench`, on 2 cores: ratios of times "]
     lines[-1] += "measured in turn, the middle of three repeats with their range."
     lines += ["", "| what | measured | bar |", "|---|---|---|"]
-    for part in (paper_setting, large_setting, scaling):
+    for part in (paper_setting, large_setting, scaling, lagged_roots):
         for what, measured, bar in part(rng):
             lines.append(f"| {what} | {measured} | {bar} |")
             print(f"{what}: {measured}   bar: {bar}", flush=True)
@@ -169,4 +210,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    print_lags() if sys.argv[1:] == [LAGS] else main()

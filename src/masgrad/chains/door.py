@@ -17,11 +17,11 @@ from masgrad.kernels.adjustment import (
     BatchRoot,
     Identity,
     InverseHistory,
-    RunningRoot,
 )
 from masgrad.kernels.fixed import FirstRoot
 from masgrad.kernels.gradient import Gaussian
 from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.running import RunningRoot
 from masgrad.kernels.stability import linearise, minimise
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model

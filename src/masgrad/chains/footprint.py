@@ -4,9 +4,10 @@ from typing import Any
 
 from masgrad.chains.groups import group_size, threads
 from masgrad.errors import InputError
-from masgrad.kernels.adjustment import InverseHistory, RootAdjustment, RunningRoot
+from masgrad.kernels.adjustment import InverseHistory, RootAdjustment
 from masgrad.kernels.fixed import FirstRoot
 from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.running import RunningRoot
 
 STEP_BYTES = 6 * 2**30
 MATRICES_PER_STEP = 3
@@ -20,7 +21,7 @@ def check_footprint(kernel: Any, n: int | None, p: int, chains: int) -> None:
     together = min(chains, group_size(chains) * threads(kernel, p))
     square, factor = _holds(kernel, n, p)
     numbers = MATRICES_PER_STEP * together * (p * p * square + (n or 0) * p * factor)
-    numbers += chains * p * p * (square and _remembers(kernel))
+    numbers += chains * p * p * square * _matrices_kept(kernel)
     if 8 * numbers <= STEP_BYTES:
         return
     what = f"{p} x {p} covariances" if square else f"{n} x {p} gradients"
@@ -47,6 +48,11 @@ def _holds(kernel: Kernel, n: int | None, p: int) -> tuple[bool, bool]:
     return isinstance(adjustment, InverseHistory) and not adjustment.diagonal, False
 
 
-def _remembers(kernel: Kernel) -> bool:
-    """Whether each chain stores a p x p matrix between steps."""
-    return isinstance(kernel.adjustment, RunningRoot | FirstRoot | InverseHistory)
+def _matrices_kept(kernel: Kernel) -> int:
+    """The number of p x p matrices that each chain stores between steps."""
+    adjustment = kernel.adjustment
+    if isinstance(adjustment, RunningRoot):
+        return 1 if adjustment.root_every == 1 else 3  # the average; V and its inverse
+    if isinstance(adjustment, FirstRoot):
+        return 2
+    return int(isinstance(adjustment, InverseHistory))

@@ -19,7 +19,7 @@ import numpy as np
 from masgrad.checks import as_number
 from masgrad.covariance.products import ProductRoot
 from masgrad.covariance.rank_one import RankOneRoot, as_vectors
-from masgrad.covariance.root import DiagonalRoot, LowRankRoot, Root, SymmetricRoot
+from masgrad.covariance.root import DiagonalRoot, LowRankRoot, MatrixRoot, Root, SymmetricRoot
 from masgrad.errors import InputError
 from masgrad.types import Array, RootKind, namespace
 
@@ -64,6 +64,12 @@ def make_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
         return DiagonalRoot.of(cov, ridge)
     small = kind == "auto" and cov.ndim == 3 and _suits_products(*cov.shape[1:])
     return (ProductRoot if small or kind == "products" else SymmetricRoot).of(cov, ridge)
+
+
+def held_root(kind: RootKind, cov: Array, ridge: Array | float = 0.0) -> Root:
+    """`make_root` with V and its inverse as matrices, for a root that is used many times."""
+    V = make_root(kind, cov, ridge)
+    return V if isinstance(V, DiagonalRoot) else MatrixRoot.of(V)
 
 
 def _suits_products(p: int, K: int) -> bool:

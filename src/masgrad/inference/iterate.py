@@ -23,11 +23,12 @@ from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, LinearisationWarning, SingularWarning
 from masgrad.inference.law import Law
 from masgrad.inference.lyapunov import check_noise
-from masgrad.kernels.adjustment import BatchRoot, InverseHistory, RunningRoot
+from masgrad.kernels.adjustment import BatchRoot, InverseHistory
 from masgrad.kernels.derivative import derivative, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.kernels.landscape import landscape
+from masgrad.kernels.running import RunningRoot
 from masgrad.models.model import Model
 from masgrad.precision import float64
 from masgrad.progress import Progress

@@ -3,14 +3,13 @@
     Identity          A = I                              SGD
     PopulationRoot    A = V^-1 = Sigma^-1/2              MasGrad
     BatchRoot         the same with V from this batch    MasGrad's plug-in
-    RunningRoot       the same with V from past batches
     InverseFisher     A = (E g g')^-1                    natural gradient
     InverseHistory    A = (sum of past g g')^-1/2        AdaGrad
 
 An adjustment is stateful: `init(theta)` makes its memory, `update` sees the step's point and drawn
 gradient and returns the adjusted gradient, the new memory, and the root that it used.
 `matrix(moments)` is A at known moments, for laws and stability on the host. `fixed.py` has those
-whose V never changes.
+whose V never changes, `running.py` the one whose V comes from past batches.
 """
 
 import abc
@@ -23,7 +22,7 @@ import numpy as np
 from masgrad.covariance.choose import factor_root, make_root, wants_factor
 from masgrad.covariance.eigen import spectrum
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import EIGENVALUE_FLOOR, DiagonalRoot, Root, SymmetricRoot
+from masgrad.covariance.root import EIGENVALUE_FLOOR, Root, SymmetricRoot
 from masgrad.errors import InputError
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
@@ -156,50 +155,6 @@ class BatchRoot(RootAdjustment):
             "covariance='batch' has no A(theta): V_hat is random and correlated with the gradient; "
             "use covariance='population' or 'running' for laws and stability"
         )
-
-
-class RunningRoot(RootAdjustment):
-    """A = V_bar^-1 with V_bar^2 an average of the covariances of the batches *before* this one.
-
-    The average forgets: weight max(1 / (t + 1), `forget`) goes to the newest batch. The first step
-    has no past and uses its own batch.
-    """
-
-    forget: float = eqx.field(static=True, default=0.05)
-
-    needs_population = False
-
-    def batch_part(self, n: int, p: int) -> str:
-        return "factor" if self.kind == "diagonal" else "cov"
-
-    def init(self, theta: Vectors) -> Any:
-        p, K = theta.shape
-        return jnp.zeros((p, K) if self.kind == "diagonal" else (p, p, K)), jnp.asarray(0)
-
-    def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
-        past, t = memory
-        fresh = self._second_moment(drawn)
-        past = jnp.where(t == 0, fresh, past)
-        V = self._root(past)
-        weight = jnp.maximum(1.0 / (t + 1), self.forget)
-        newest = past + weight * (fresh - past)
-        return Adjusted(V.solve(drawn.mean), (newest, t + 1), V)
-
-    def _second_moment(self, drawn: Estimate) -> Array:
-        """The batch's covariance, or only its variances for a diagonal root."""
-        if self.kind != "diagonal":
-            return drawn.cov
-        if drawn.factor is None:
-            return jnp.einsum("iik->ik", drawn.cov)
-        return (drawn.factor**2).sum(0)
-
-    def _root(self, past: Array) -> Root:
-        if self.kind == "diagonal":
-            return DiagonalRoot.of_variances(past, self.ridge)
-        return make_root(self.kind, past, self.ridge)
-
-    def matrix(self, moments: Moments) -> np.ndarray:
-        return PopulationRoot(kind=self.kind, ridge=self.ridge).matrix(moments)
 
 
 class InverseFisher(Adjustment):

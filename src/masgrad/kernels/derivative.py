@@ -88,12 +88,16 @@ def flatten(state: State) -> Array:
 def state_size(kernel: Kernel, p: int) -> int:
     """d, the number of rows of `flatten`."""
     memory = jax.eval_shape(kernel.adjustment.init, np.zeros((p, 1)))
-    return p + sum(int(np.prod(a.shape)) for a in jax.tree.leaves(memory) if a.ndim)
+    return p + sum(int(np.prod(a.shape)) for a in jax.tree.leaves(memory) if _varies(a))
 
 
 def _memory(state: State) -> list[Array]:
-    """The arrays that an adjustment stores for each chain, counters excluded."""
-    return [a for a in jax.tree.leaves(state.memory) if jnp.ndim(a)]
+    """The arrays that an adjustment stores for each chain, counts excluded."""
+    return [a for a in jax.tree.leaves(state.memory) if _varies(a)]
+
+
+def _varies(a: Array) -> bool:
+    return a.ndim > 0 and jnp.issubdtype(a.dtype, jnp.floating)
 
 
 def _widened(state: State, flat: Array) -> State:
@@ -103,8 +107,8 @@ def _widened(state: State, flat: Array) -> State:
 
     def filled(a: Array) -> Array:
         nonlocal rest
-        if not jnp.ndim(a):
-            return a
+        if not _varies(a):
+            return jnp.tile(a, flat.shape[1] // a.shape[-1]) if a.ndim else a
         size = int(np.prod(a.shape[:-1]))
         own, rest = rest[:size], rest[size:]
         return own.reshape(*a.shape[:-1], -1)

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masgrad.covariance.choose import make_root
+from masgrad.covariance.choose import held_root
 from masgrad.covariance.moments import Moments
-from masgrad.covariance.root import DiagonalRoot, MatrixRoot, Root
+from masgrad.covariance.root import Root
 from masgrad.errors import InputError
 from masgrad.kernels.adjustment import Adjusted, Adjustment, RootAdjustment
 from masgrad.kernels.field import Estimate
 from masgrad.kernels.gradient import Point
-from masgrad.types import Array, RootKind, Vectors
+from masgrad.types import RootKind, Vectors
 
 
 class FirstRoot(RootAdjustment):
@@ -33,13 +33,13 @@ class FirstRoot(RootAdjustment):
     def init(self, theta: Vectors) -> Any:
         p, K = theta.shape
         unit = jnp.broadcast_to(jnp.eye(p)[:, :, None], (p, p, K))
-        return _held(self.kind, unit, self.ridge), jnp.asarray(0)
+        return held_root(self.kind, unit, self.ridge), jnp.asarray(0)
 
     def update(self, memory: Any, point: Point, drawn: Estimate) -> Adjusted:
         V, t = memory
 
         def first() -> Root:
-            return _held(self.kind, point.field.moments(point.theta).cov, self.ridge)
+            return held_root(self.kind, point.field.moments(point.theta).cov, self.ridge)
 
         V = jax.lax.cond(t == 0, first, lambda: V)
         return Adjusted(V.solve(drawn.mean), (V, t + 1), V)
@@ -49,12 +49,6 @@ class FirstRoot(RootAdjustment):
             "covariance='fixed' takes V where a chain begins, which a law at other moments does "
             "not know; give the covariance itself: covariance=mg.moments(...).cov"
         )
-
-
-def _held(kind: RootKind, cov: Array, ridge: Array) -> Root:
-    """V and its inverse as matrices, for a root that is used many times."""
-    V = make_root(kind, cov, ridge)
-    return V if isinstance(V, DiagonalRoot) else MatrixRoot.of(V)
 
 
 class GivenRoot(Adjustment):
@@ -67,7 +61,9 @@ class GivenRoot(Adjustment):
 
     @classmethod
     def of(cls, kind: RootKind, cov: np.ndarray, ridge: float) -> "GivenRoot":
-        return cls(_held(kind, cov, np.asarray(ridge)), f"V V' = a given covariance + {ridge:g} I")
+        return cls(
+            held_root(kind, cov, np.asarray(ridge)), f"V V' = a given covariance + {ridge:g} I"
+        )
 
     @property
     def spectral(self) -> bool:
