@@ -43,7 +43,7 @@ FOLDED_ROWS = 64
 def gram(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     """X' diag(w) X for w >= 0."""
     if X.shape[1] > PIECEWISE_COLUMNS:
-        Z = _weighted(X, np.sqrt(w))
+        Z = _rooted(X, w)
         return Z.T @ Z
     return _product(X, _weighted(X, w))
 
@@ -54,7 +54,7 @@ def gram_and_peak(X: np.ndarray, w: np.ndarray, convex: bool) -> tuple[np.ndarra
     `convex` promises that no w is negative.
     """
     if convex and X.shape[1] > PIECEWISE_COLUMNS:
-        Z = _weighted(X, np.sqrt(np.maximum(w, 0.0)))
+        Z = _rooted(X, np.maximum(w, 0.0))
         return Z.T @ Z, _column_max(Z)
     Z = _weighted(X, w)
     G = _product(X, Z)
@@ -68,6 +68,11 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
+
+
+def _rooted(X: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """diag(sqrt w) X: X itself if every w is 1, as those of least squares are."""
+    return X if (w == 1.0).all() else _weighted(X, np.sqrt(w))
 
 
 def _weighted(X: np.ndarray, w: np.ndarray) -> np.ndarray:

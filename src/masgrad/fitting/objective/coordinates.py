@@ -191,9 +191,9 @@ def of_scale(scale: np.ndarray) -> Coordinates:
 def of_design(X: np.ndarray) -> Coordinates:
     """Coordinates for a linear predictor, from some rows of its design matrix."""
     with np.errstate(over="ignore", invalid="ignore"):
-        centre = X.mean(0)
-        spread = _spread(X[:SPREAD_ROWS], centre)
-        spread = spread if (spread > 0).all() else _spread(X, centre)
+        centre, usual = X.mean(0), _usual(X)
+        spread = _spread(X[:SPREAD_ROWS], centre, usual)
+        spread = spread if (spread > 0).all() else _spread(X, centre, usual)
     still = spread <= 1e-14 * np.abs(centre)
     constants = np.flatnonzero(still & (centre != 0))
     size = np.where(centre != 0, np.abs(centre), 1.0)
@@ -205,14 +205,15 @@ def of_design(X: np.ndarray) -> Coordinates:
         return _against_constant(centre, spread, int(constants[0]), far)
     if far:
         return _reflected(centre, spread)
-    return of_columns(X)
+    return of_columns(X, usual)
 
 
-def of_columns(X: np.ndarray) -> Coordinates:
-    """Coordinates that scale the columns of X and do not centre them."""
+def of_columns(X: np.ndarray, usual: tuple[np.ndarray, np.ndarray] | None = None) -> Coordinates:
+    """Coordinates that scale the columns of X and do not centre them; `_usual` may be known."""
+    usual = _usual(X) if usual is None else usual
     zero = np.zeros(X.shape[1])
-    size = _spread(X[:SPREAD_ROWS], zero)
-    size = size if (size > 0).all() else _spread(X, zero)
+    size = _spread(X[:SPREAD_ROWS], zero, usual)
+    size = size if (size > 0).all() else _spread(X, zero, usual)
     return of_scale(np.where(size > 0, size, 1.0))
 
 
@@ -246,15 +247,23 @@ def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | No
     return float(values[-1] / values[0]) if values[0] > 0 else np.inf
 
 
-def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+def _usual(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Medians of the columns over a few rows, and of the deviations from them.
+
+    Of an even number the upper one is taken, which is one selection instead of three.
+    """
+    few = X[:MEDIAN_ROWS]
+    k = len(few) // 2
+    middle = np.partition(few, k, axis=0)[k]
+    return middle, np.partition(np.abs(few - middle), k, axis=0)[k]
+
+
+def _spread(X: np.ndarray, centre: np.ndarray, usual: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Root mean square about a centre, robust to a few outliers.
 
     Deviations are clipped at 20 times their median, unless that is 0 (as it is for a dummy).
     """
-    few = X[:MEDIAN_ROWS]
-    usual = np.median(few, axis=0)
-    middle = np.median(np.abs(few - usual), axis=0)
-    shift = np.abs(usual - centre)
+    shift, middle = np.abs(usual[0] - centre), usual[1]
     away = X - centre  # the only copy: another would double the cost
     np.abs(away, out=away)
     largest = np.minimum(np.where(middle > 0, 20 * middle + shift, np.inf), away.max(0))
