@@ -1,6 +1,7 @@
 """Penalised fits against skglm, from Parquet files, and with more columns than rows.
 
     python benchmarks/penalties.py        prints tables and writes them to benchmarks/penalties.md
+    python benchmarks/penalties.py arrays SEED      those of arrays in memory, for another draw
     python benchmarks/penalties.py memory PATH FAMILY LAM   one measurement, in its own process
 
 Programs take turns in one process, and the best of several rounds counts; skglm compiles first.
@@ -31,6 +32,7 @@ from penalties_programs import (
     simulate,
     with_skglm,
 )
+from penalties_report import GAP, Measured, bars_in_memory, compared, page
 
 sys.path.pop(0)  # numba, which skglm imports, would take coverage.py here for the package coverage
 
@@ -38,7 +40,6 @@ SHARES = (0.1, 0.01, 0.001)
 """lam as shares of lam_max."""
 
 ROWS, COLUMNS = 2_000_000, 50
-GAP = 1e-6
 
 
 def loosest(family: str, X, y, lam: float, best: float) -> float:
@@ -50,9 +51,9 @@ def loosest(family: str, X, y, lam: float, best: float) -> float:
     raise RuntimeError("skglm does not reach the gap")
 
 
-def against_skglm(family: str, N: int, p: int, turns: int):
+def against_skglm(family: str, N: int, p: int, turns: int, seed: int):
     """For each lam: name -> seconds, gap, coefficients that are not 0; and the time of X'X."""
-    X, y = simulate(family, N, p)
+    X, y = simulate(family, N, p, seed=seed)
     top, F = largest(family, X, y), np.asfortranarray(X)
     out = {share: at_one_lam(family, X, F, y, share * top, turns) for share in SHARES}
     return out, min(seconds(lambda: X.T @ X, 3)[0], seconds(lambda: F.T @ F, 3)[0])
@@ -76,26 +77,6 @@ def at_one_lam(family: str, X, F, y, lam: float, turns: int) -> dict[str, tuple]
         n: (times[n], objective(family, X, y, lam, w) / best - 1, np.count_nonzero(w))
         for n, w in thetas.items()
     }
-
-
-def compared(measured: dict) -> str:
-    rows = []
-    for share, programs in measured.items():
-        clock, work = base(programs)
-        for name, ((took, cpu), gap, kept) in programs.items():
-            times = f"{took:.3f}", f"{took / clock:.2f}", f"{cpu:.3f}", f"{cpu / work:.2f}"
-            rows.append((f"{share:g}", name, *times, f"{max(gap, 0.0):.0e}", str(kept)))
-    head = (
-        "lam / lam_max", "program", "seconds", "x skglm's best", "processor seconds",
-        "x skglm's best", "relative gap", "not 0",
-    )  # fmt: skip
-    return table(head, rows)
-
-
-def base(programs: dict) -> tuple[float, float]:
-    """skglm's best of both layouts."""
-    both = [took for name, (took, *_) in programs.items() if name.startswith("skglm")]
-    return min(t for t, _ in both), min(t for _, t in both)
 
 
 def write_parquet(path: str) -> None:
@@ -195,105 +176,41 @@ def wide_at(X: np.ndarray, y: np.ndarray, share: float, lam: float) -> list[tupl
     return rows
 
 
-def bars(lasso: dict, logistic: dict, files: list, longer: dict, wide_rows: list):
-    rows = []
-    for name, found in (("lasso", lasso), ("sparse logistic", logistic)):
-        for share, programs in found.items():
-            skglm = base(programs)[0]
-            for what in ("optimum alone", "`mg.fit`"):
-                mine = [(t[0], g) for n, (t, g, _) in programs.items() if n.startswith(what)]
-                took, gap = min(mine)
-                met = took <= 3 * skglm and gap <= GAP
-                bar = f"{name}, {share:g} lam_max, {what}: within 3 x of skglm, gap <= 1e-6"
-                rows.append((bar, f"{took / skglm:.2f} x, gap {max(gap, 0):.0e}", met))
-    peak = max(one["gigabytes"] for *_, one in files)
-    rows.append(("Parquet: peak memory under 1 GB", f"{peak:.2f} GB", peak < 1))
-    most = max(one["gigabytes"] for one in longer.values())
-    rows.append(
-        (
-            "four times the rows: within 1.25 x the memory",
-            f"{most / peak:.2f} x",
-            most <= 1.25 * peak,
-        )
-    )
-    worst = max(one["gap"] for *_, one in files)
-    rows.append(("Parquet: relative gap <= 1e-6", f"{worst:.0e}", worst <= GAP))
-    gap = max(row[3] for row in wide_rows if row[1] in ("`mg.fit`", "optimum alone"))
-    rows.append(("p > N: relative gap <= 1e-6", f"{gap:.0e}", gap <= GAP))
-    refused = all(row[5] == "none" for row in wide_rows if row[1] == "`mg.fit`")
-    rows.append(("p > N: no interval is given", "", refused))
-    return [(bar, value, "yes" if met else "NO") for bar, value, met in rows]
-
-
-def report(path: str) -> str:
+def in_memory(seed: int = 0) -> tuple[dict, dict, float]:
+    """The lasso and the sparse logistic regression against skglm, and the time of X'X."""
     print("lasso", flush=True)
-    lasso, product = against_skglm("gaussian", 100_000, 500, 2)
+    lasso, product = against_skglm("gaussian", 100_000, 500, 2, seed)
     print("logistic", flush=True)
-    logistic, _ = against_skglm("binomial", 100_000, 100, 2)
+    logistic, _ = against_skglm("binomial", 100_000, 100, 2, seed)
+    return lasso, logistic, product
+
+
+def measured(path: str) -> Measured:
+    """All measurements of the page; a Parquet file is written to `path`."""
+    lasso, logistic, product = in_memory()
     print("parquet", flush=True)
     write_parquet(path)
     files = from_parquet(path)
     longer = {family: alone(",".join([path] * 4), family, "cv") for family in MODELS}
     size = pathlib.Path(path).stat().st_size / 2**30
-    shown = [
-        (family, lam, f"{one['seconds']:.1f}", str(one["reads"]), f"{one['gigabytes']:.2f}",
-         f"{one['before']:.2f}", f"{one['errors']:.1g}", f"{one['gap']:.0e}")
-        for family, lam, one in files
-    ]  # fmt: skip
-    (N, p), rows = wide()
-    few = [(f"{a:g}", n, f"{t:.3f}", f"{g:.0e}", str(k), s) for a, n, t, g, k, s in rows]
-    head = ("family", "lam", "seconds", "reads", "peak GB", "of it imports", "off (s.e.)", "gap")
-    return f"""# Penalised fits, side by side
+    return Measured(lasso, logistic, product, files, longer, (ROWS, COLUMNS, size), *wide())
 
-`make bench-penalties` reruns it. Times are seconds, the best of several rounds in one process, the
-programs in turn. The machine had two cores and was shared with other work: hence processor seconds,
-which are the steadier, beside those of the clock. The relative gap is (F - F*) / F* with F* the
-smallest value that any program found with its tightest tolerance. "Optimum alone" times what
-`mg.fit` does up to `penalized_params`: no public call stops there. `mg.fit` adds the step without
-the penalty, the sandwich, 95 % intervals and diagnostics, which skglm does not have.
 
-## Lasso, N = 100,000, p = 500, AR(0.5) columns, 20 active, in memory
-
-{compared(lasso)}
-
-One `X.T @ X` with all cores takes {product:.2f} seconds. It is most of what a fit of this size is,
-whatever lam; skglm's time grows as lam falls.
-
-## Sparse logistic, N = 100,000, p = 100, in memory
-
-{compared(logistic)}
-
-`mg.fit` also takes the lighter optimum from which its step starts, and looks for separated
-responses: more than the optimum itself.
-
-## Parquet, {ROWS:,} x {COLUMNS} doubles ({size:.1f} GB), `mg.glm(..., penalty=mg.L1(lam))`
-
-A process of its own each, intervals included; skglm and scikit-learn would hold the
-{ROWS * COLUMNS * 8 / 1e9:.1f} GB in memory. "Off" is the largest distance of `penalized_params`
-from skglm's optimum of the same rows in memory, at the same lam, in standard errors.
-
-{table(head, shown)}
-
-The same file four times over, {4 * ROWS:,} rows, by CV: {longer["gaussian"]["seconds"]:.1f} seconds
-and {longer["gaussian"]["gigabytes"]:.2f} GB (gaussian), {longer["binomial"]["seconds"]:.1f} seconds
-and {longer["binomial"]["gigabytes"]:.2f} GB (binomial).
-
-## More columns than rows: permeability_qsar, {N} x {p}
-
-{table(("lam / lam_max", "program", "seconds", "relative gap", "not 0", "intervals"), few)}
-
-## Bars
-
-{table(("bar", "measured", "met"), bars(lasso, logistic, files, longer, rows))}
-"""
+def of_arrays(seed: str) -> str:
+    """The tables of arrays in memory, for another draw."""
+    lasso, logistic, _ = in_memory(int(seed))
+    bars = table(("bar", "measured", "met"), [*bars_in_memory(lasso, logistic)])
+    return "\n\n".join([compared(lasso), compared(logistic), bars])
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if sys.argv[1:2] == ["memory"]:
         measure(*sys.argv[2:])
+    elif sys.argv[1:2] == ["arrays"]:
+        print(of_arrays(*sys.argv[2:]))
     else:
         with tempfile.TemporaryDirectory() as folder:
-            text = report(str(pathlib.Path(folder) / "rows.parquet"))
+            text = page(measured(str(pathlib.Path(folder) / "rows.parquet")))
         pathlib.Path(__file__).with_suffix(".md").write_text(text)
         print(text)

@@ -29,6 +29,17 @@ def test_it_is_the_sum_over_rows(rng, n, p, layout):
     np.testing.assert_allclose(largest, np.abs(X * np.sqrt(w)[:, None]).max(0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ["rows", "fortran", "strided"])
+def test_weights_of_one_leave_the_rows_as_they_are(rng, layout):
+    X = block(rng, 700, PIECEWISE_COLUMNS + 1, layout)
+    before, wanted = X.copy(), np.einsum("ij,ik->jk", X, X)
+    G, largest = gram_and_peak(X, np.ones(700), convex=True)
+    np.testing.assert_allclose(G, wanted, rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(gram(X, np.ones(700)), wanted, rtol=1e-11, atol=1e-9)
+    np.testing.assert_array_equal(largest, np.abs(X).max(0))
+    np.testing.assert_array_equal(X, before)
+
+
 @pytest.mark.parametrize("p", [3, PIECEWISE_COLUMNS + 1])
 def test_weights_may_be_negative_where_the_loss_is_not_convex(rng, p):
     X, w = rng.normal(size=(500, p)), rng.normal(size=500)

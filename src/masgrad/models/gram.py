@@ -48,7 +48,7 @@ def gram(X: np.ndarray | Structured, w: np.ndarray) -> np.ndarray:
     if isinstance(X, Structured):
         return X.gram(w)
     if X.shape[1] > PIECEWISE_COLUMNS:
-        Z = _weighted(X, np.sqrt(w))
+        Z = _rooted(X, w)
         return Z.T @ Z
     return _product(X, _weighted(X, w))
 
@@ -63,7 +63,7 @@ def gram_and_peak(
     if isinstance(X, Structured):
         return X.gram(w), X.largest(np.sqrt(np.abs(w)))
     if convex and X.shape[1] > PIECEWISE_COLUMNS:
-        Z = _weighted(X, np.sqrt(np.maximum(w, 0.0)))
+        Z = _rooted(X, np.maximum(w, 0.0))
         return Z.T @ Z, _column_max(Z)
     Z = _weighted(X, w)
     G = _product(X, Z)
@@ -133,6 +133,11 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
+
+
+def _rooted(X: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """diag(sqrt w) X: X itself if every w is 1, as those of least squares are."""
+    return X if (w == 1.0).all() else _weighted(X, np.sqrt(w))
 
 
 def _weighted(X: np.ndarray, w: np.ndarray) -> np.ndarray:

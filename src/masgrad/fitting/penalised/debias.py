@@ -6,6 +6,11 @@ For least squares the step ends at the least-squares estimate, whatever the pena
 there: these are its intervals with HC1. For other losses H and M are those at w, the optimum with a
 light penalty. What the step leaves is measured on the pilot rows.
 
+The step forgives a w that is near that optimum: if w is off by delta, the estimate changes by the
+product of delta and of the step, which is measured on the pilot rows as well. So w is predicted
+from the optimum that is known, without a read, and one read there, with H and M, is mostly enough;
+what delta changes of these is taken from pilot rows.
+
 One step corrects what the penalty did to first order. What it leaves is of second order in
 w - theta, and counts in standard errors: from a heavy penalty an interval keeps nothing of its
 level (logistic, N = 20,000, p = 50, lam = 0.4 lam_max: none of 30 coefficients covered). From no
@@ -31,16 +36,29 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.optimise.third_order import update_moments
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.proximal_newton import Optimum, is_quadratic, penalised_optimum
-from masgrad.fitting.sources import Sample
+from masgrad.fitting.penalised.over_reads import Optimum, Reads
+from masgrad.fitting.penalised.proximal_newton import (
+    is_quadratic,
+    penalised_optimum,
+    pilot_optimum,
+)
+from masgrad.fitting.penalised.steps import Step, newton_step, predicted_step
+from masgrad.fitting.sources import Sample, random_rows
 from masgrad.fitting.uncertainty.likelihood import deviance_pass
 from masgrad.penalties.penalty import Scaled
 from masgrad.penalties.separable import L1
+from masgrad.types import Rows
 
 PARAMETERS_PER_ROW = 10.0
 """lam_0 is one standard deviation at p / N = 1 / 10, and above."""
+
+MOMENT_ROWS, MOMENT_ROWS_PER_COLUMN = 4096, 50
+"""Pilot rows from which the change of H and M is taken."""
+
+GRADIENT_AND_MEAT = Parts(hessian=False, meat=True)
 
 
 # Where the step starts.
@@ -60,11 +78,61 @@ def debias_start(
     light = _lighter(objective, sample, space, found)
     if light is None:
         return found
-    constants = found.local_model.constants
-    again = penalised_optimum(
-        objective, reader, sample, light, options, start=found.psi, constants=constants
-    )
-    return replace(again, reads=again.reads + (0 if sample.complete else found.reads))
+    if sample.complete:
+        constants = found.local_model.constants
+        return penalised_optimum(
+            objective, reader, sample, light, options, start=found.psi, constants=constants
+        )
+    again = _light_optimum(objective, reader, sample, light, found, options)
+    return replace(again, reads=again.reads + found.reads)
+
+
+def _light_optimum(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    light: PenaltyCoordinates,
+    found: Optimum,
+    options: Options,
+) -> Optimum:
+    """The optimum with a light penalty, from one with another; mostly with M there."""
+    rows, local = sample.rows, found.local_model
+    start = _predicted_start(objective, light, found, rows)
+    before = None if start is None else found
+    psi = pilot_optimum(objective, light, rows, found.psi) if start is None else start
+    if objective.scoring() is not objective:  # H of the steps is not that of the estimate
+        return Reads(objective, reader, options, rows, local.constants).optimum(light, psi, before)
+
+    def is_enough(read: LocalModel, step: Step) -> bool:
+        """Whether the estimate hardly depends on what is left to the optimum."""
+        newton, delta = read.newton(), light.phi(step.psi) - read.point
+        missed = (objective.missed_gradient(read.point, s, rows) for s in (newton, newton - delta))
+        change = read.solve(np.subtract(*missed) * read.count / total_weight(rows))
+        return read.rms_wald_norm(change) <= options.tolerance
+
+    reads = Reads(objective, reader, options, rows, local.constants, meat=True)
+    return _with_moments(objective, rows, reads.optimum(light, psi, before, is_enough))
+
+
+def _predicted_start(
+    objective: Objective, light: PenaltyCoordinates, found: Optimum, rows: Rows
+) -> np.ndarray | None:
+    """The light optimum as the local model of another one and the pilot rows predict it."""
+    if not objective.linear:
+        return None
+    local, scored = found.local_model, objective.scoring()
+    step = predicted_step(scored, light, local, newton_step(light, local, found.psi), rows)
+    return None if step is None else step.psi
+
+
+def _with_moments(objective: Objective, rows: Rows, light: Optimum) -> Optimum:
+    """The optimum with H and M moved to it from the last read, as a few pilot rows show."""
+    local, read = light.local_model, light.last_read
+    assert read is not None
+    size = max(MOMENT_ROWS, MOMENT_ROWS_PER_COLUMN * len(local.point))
+    few = random_rows(rows, size, np.random.default_rng(0))
+    moved = update_moments(objective, read, [read], local.point, few)
+    return replace(light, local_model=replace(moved, gradient=local.gradient))
 
 
 def _lighter(
@@ -82,7 +150,7 @@ def lightest_lam(
 ) -> float:
     """lam_0, with the noise of the gradient over the pilot rows."""
     assert isinstance(space.penalty, Scaled)
-    pilot = objective.local_model(found.local_model.point, sample.rows)
+    pilot = objective.local_model(found.local_model.point, sample.rows, GRADIENT_AND_MEAT)
     N, n = found.local_model.count, total_weight(sample.rows)
     variance = np.maximum(np.diag(pilot.meat) / n - np.square(pilot.gradient / n), 0.0)
     share = min(1.0, np.sqrt(PARAMETERS_PER_ROW * len(variance) / N))
@@ -103,19 +171,19 @@ def one_step(
 
     `separation` says along which directions of phi the loss alone would fall for ever, if any.
     """
-    local, squared = found.local_model, is_quadratic(objective)
+    local, squared, reads = found.local_model, is_quadratic(objective), 0
     check_more_rows_than_columns(local)
-    if not squared:
-        local = _with_meat(objective, reader, sample, local)
+    if not squared and not np.isfinite(local.meat).all():
+        local, reads = _with_meat(objective, reader, sample, local), 1
     step = local.newton()
     there = local.at(local.point + step)
     if squared:
-        there = _with_meat(objective, reader, sample, there)
+        there, reads = _with_meat(objective, reader, sample, there), 1
     elif objective.linear:
-        there = _with_deviance(objective, reader, sample, there)
+        there, reads = _with_deviance(objective, reader, sample, there), reads + 1
     return Estimate(
         there,
-        reads=found.reads + (0 if sample.complete else 1 + (not squared)),
+        reads=found.reads + (0 if sample.complete else reads),
         correction=there.wald_norm(step),
         remainder=0.0 if squared else _remainder(objective, sample, local, step),
         separation=separation,

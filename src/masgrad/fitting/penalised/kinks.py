@@ -22,9 +22,10 @@ from masgrad.fitting.penalised.debias import check_more_rows_than_columns, debia
 from masgrad.fitting.penalised.folds import split
 from masgrad.fitting.penalised.method import PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_choice, on_penalty, on_top, without_intervals
+from masgrad.fitting.penalised.over_reads import Optimum
 from masgrad.fitting.penalised.parts import Split, Sums
 from masgrad.fitting.penalised.path import POINTS, Criterion, PenaltyPath, walk
-from masgrad.fitting.penalised.proximal_newton import Optimum, penalised_optimum
+from masgrad.fitting.penalised.proximal_newton import penalised_optimum
 from masgrad.fitting.penalised.separation import separation_without_penalty
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
@@ -105,7 +106,8 @@ class KinkedPenalty(PenalisedMethod):
         assert shrunken.space is not None
         check_more_rows_than_columns(shrunken.found.local_model)
         with reader.showing(Progress(None, task.options.progress, "rows")):
-            separation = separation_without_penalty(task, objective, reader, sample, shrunken.theta)
+            local = shrunken.found.local_model
+            separation = separation_without_penalty(task, objective, reader, sample, local)
             light = debias_start(
                 objective, reader, sample, shrunken.space, shrunken.found, task.options
             )

@@ -18,11 +18,9 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.start import valid_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.proximal_newton import (
-    newton_step,
-    optimum_in_memory,
-    optimum_over_reads,
-)
+from masgrad.fitting.penalised.over_reads import Reads
+from masgrad.fitting.penalised.proximal_newton import optimum_in_memory
+from masgrad.fitting.penalised.steps import newton_step
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
@@ -70,7 +68,7 @@ class Sums(Part):
         return space.psi(self.local_model.point)
 
     def optimum(self, space: PenaltyCoordinates, psi: np.ndarray) -> tuple[np.ndarray, float]:
-        psi = newton_step(space, self.local_model, psi)[0]
+        psi = newton_step(space, self.local_model, psi).psi
         return psi, self.risk(space, psi)
 
     def risk(self, space: PenaltyCoordinates, psi: np.ndarray) -> float:
@@ -128,7 +126,8 @@ class AllRows(Part):
         return InMemory(self.objective, self.sample.rows).start(space)
 
     def optimum(self, space: PenaltyCoordinates, psi: np.ndarray) -> tuple[np.ndarray, float]:
-        found = optimum_over_reads(self.objective, self.reader, space, psi, self.options)
+        reads = Reads(self.objective, self.reader, self.options, self.sample.rows)
+        found = reads.optimum(space, psi)
         return found.psi, found.local_model.loss / found.local_model.count
 
     def risk(self, space: PenaltyCoordinates, psi: np.ndarray) -> float:

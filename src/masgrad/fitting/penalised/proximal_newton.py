@@ -3,52 +3,43 @@
     w' = prox_{1,H}(w - H^-1 b(w))
 
 This is MadProx with H in the place of V, as a correcting read's step is MasGrad's: near the optimum
-the square root of the condition number is no longer needed, and each read brings H with it. For
-least squares one read determines the whole loss. Other losses begin at the optimum of the pilot
-rows, where steps are shortened until the objective falls.
+the square root of the condition number is no longer needed, and each read brings H with it
+(`over_reads.py`). For least squares one read determines the whole loss. Other losses begin at the
+optimum of the pilot rows, where steps are shortened until the objective falls, and these at the
+optimum of a few of them: none has to be found more exactly than its rows determine it.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from masgrad.data.arrays import count_rows
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
+from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.line_search import Proposal, descend
 from masgrad.fitting.optimise.start import intercept_start, valid_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.sources import Sample
+from masgrad.fitting.penalised.over_reads import Optimum, Reads
+from masgrad.fitting.penalised.steps import newton_step
+from masgrad.fitting.sources import Sample, random_rows
 from masgrad.models.canonical import Gaussian
-from masgrad.penalties.minimise import minimise
 from masgrad.types import Rows
 
 SMALL_FALL = 1e-12
 """Fall of N times the objective at which rows in memory have converged: half a squared s.e."""
 
-SMALL_FALL_OF_READS = 25.0
-"""The same for reads, in squares of the tolerance; the step that is still made leaves less."""
+PILOT_DISTANCE = 0.1
+"""Distance to the optimum of pilot rows, in their standard errors (root mean square), from which
+the last step over them is made: other rows follow."""
+
+FEW_ROWS, FEW_ROWS_PER_COLUMN = 4096, 20
+"""Pilot rows that are taken first, if they are a quarter of all of them at most."""
 
 STEPS_IN_MEMORY = 100
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """A penalised optimum, and the local model of the loss there.
-
-    Args:
-        psi: the optimum.
-        local_model: G and H there; M is NaN.
-        reads: of all rows.
-        fall: N times the fall of the objective that the last step predicted.
-    """
-
-    psi: np.ndarray
-    local_model: LocalModel
-    reads: int
-    fall: float
 
 
 def is_quadratic(objective: Objective) -> bool:
@@ -83,14 +74,36 @@ def penalised_optimum(
     """
     if is_quadratic(objective):
         return _least_squares(objective, reader, sample, space, known)
-    psi = space.psi(valid_start(objective, sample.rows)) if start is None else start
-    psi, fall = optimum_in_memory(objective, space, sample.rows, psi)
-    if sample.complete:
-        parts = Parts(meat=False, constants=constants is None)
-        local = reader.read_sample(objective, space.phi(psi), sample, parts)
-        local = local if constants is None else replace(local, constants=constants)
-        return Optimum(psi, local, 1, fall)
-    return optimum_over_reads(objective, reader, space, psi, options, constants)
+    if start is None:
+        start = _start_of_few(objective, space, sample.rows)
+    if not sample.complete:
+        psi = pilot_optimum(objective, space, sample.rows, start)
+        return Reads(objective, reader, options, sample.rows, constants).optimum(space, psi)
+    psi, fall = optimum_in_memory(objective, space, sample.rows, start)
+    parts = Parts(meat=False, constants=constants is None)
+    local = reader.read_sample(objective, space.phi(psi), sample, parts)
+    local = local if constants is None else replace(local, constants=constants)
+    return Optimum(psi, local, 1, fall)
+
+
+def pilot_optimum(
+    objective: Objective, space: PenaltyCoordinates, rows: Rows, psi: np.ndarray
+) -> np.ndarray:
+    """The optimum of pilot rows, as nearly as other rows need it."""
+    small_fall = len(psi) * PILOT_DISTANCE**2 / 2
+    return optimum_in_memory(objective, space, rows, psi, small_fall)[0]
+
+
+def _start_of_few(objective: Objective, space: PenaltyCoordinates, rows: Rows) -> np.ndarray:
+    """The optimum of a few of these rows, or a valid start if that is lower over all of them."""
+    start = space.psi(valid_start(objective, rows))
+    size = max(FEW_ROWS, FEW_ROWS_PER_COLUMN * len(start))
+    if 4 * size > count_rows(rows):
+        return start
+    few = random_rows(rows, size, np.random.default_rng(0))
+    psi = pilot_optimum(objective, space, few, start)
+    value = objective_value(objective, space, rows)
+    return psi if value(psi) < value(start) else start
 
 
 def _least_squares(
@@ -108,7 +121,7 @@ def _least_squares(
         local = reader.read_sample(objective, phi, sample, parts)
     else:
         local = reader.read(objective, phi, parts)
-    psi, _ = newton_step(space, local, space.psi(phi))
+    psi = newton_step(space, local, space.psi(phi)).psi
     return Optimum(psi, local.at(space.phi(psi)), 1, 0.0)
 
 
@@ -128,66 +141,25 @@ def optimum_in_memory(
     """The penalised optimum of rows in memory, and N times the fall of the last step."""
     scored, count = objective.scoring(), total_weight(rows)
 
-    def value(at: np.ndarray) -> float:
-        with np.errstate(all="ignore"):
-            risk = float(objective.losses(space.phi(at), rows).sum() / count)
-        return (risk if np.isfinite(risk) else np.inf) + space.value(at)
-
     def propose(at: np.ndarray, _: int) -> Proposal:
         local = scored.local_model(space.phi(at), rows, Parts(meat=False))
-        new, fall = newton_step(space, local, at)
-        return Proposal(new, fall, last=count * fall <= small_fall)
+        step = newton_step(space, local, at)
+        return Proposal(step.psi, step.fall, last=count * step.fall <= small_fall)
 
+    value = objective_value(objective, space, rows)
     psi, fall = descend(value, propose, psi, STEPS_IN_MEMORY)
     return psi, count * fall
 
 
-def newton_step(
-    space: PenaltyCoordinates, local: LocalModel, psi: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """The minimum of the local model with the penalty, and the fall of the objective to it."""
-    model, level = space.quadratic(local), space.intercept(space.psi(local.point))
-    new = minimise(space.penalty, model, psi - level)
-    fall = model.value(psi - level) + space.value(psi) - model.value(new) - space.value(new)
-    return new + level, max(fall, 0.0) if np.isfinite(fall) else np.inf
+def objective_value(
+    objective: Objective, space: PenaltyCoordinates, rows: Rows
+) -> Callable[[np.ndarray], float]:
+    """The mean loss of rows in memory plus the penalty, as a function of psi."""
+    count = total_weight(rows)
 
+    def value(psi: np.ndarray) -> float:
+        with np.errstate(all="ignore"):
+            risk = float(objective.losses(space.phi(psi), rows).sum() / count)
+        return (risk if np.isfinite(risk) else np.inf) + space.value(psi)
 
-def optimum_over_reads(
-    objective: Objective,
-    reader: Reader,
-    space: PenaltyCoordinates,
-    psi: np.ndarray,
-    options: Options,
-    constants: np.ndarray | None = None,
-) -> Optimum:
-    """Proximal Newton steps, one for each read of all rows; a step that raises the value is halved.
-
-    A read that Ctrl-C cuts short is discarded for the one before it.
-    """
-    scored, last, done = objective.scoring(), np.inf, None
-    here, step = psi, np.zeros_like(psi)
-    most, small_fall = options.most_reads, SMALL_FALL_OF_READS * options.tolerance**2
-    for reads in range(1, most + 1):
-        reader.restart()
-        parts, at = Parts(meat=False, constants=constants is None), here + step
-        try:
-            local = reader.read(scored, space.phi(at), parts)
-        except BadBlock:  # an exponential may overflow; bad rows fail at the start
-            if done is None or reads == most:
-                raise
-            step = step / 4
-            continue
-        if done is not None and reader.monitor.interrupted:
-            return done
-        constants = local.constants if constants is None else constants
-        local = replace(local, constants=constants)
-        value = local.loss / local.count + space.value(at)
-        if value > last + 1e-12 * abs(last) and reads < most and objective.linear:
-            step = step / 2
-            continue
-        new, fall = newton_step(space, local, at)
-        done = Optimum(new, local.at(space.phi(new)), reads, local.count * fall)
-        if done.fall <= small_fall or reads == most or reader.monitor.interrupted:
-            return done
-        here, step, last = at, new - at, value
-    raise AssertionError("the last read returns")
+    return value

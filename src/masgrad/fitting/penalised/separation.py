@@ -1,8 +1,10 @@
 """Directions that only the penalty bounds: those of separated responses.
 
-The estimate of the same rows without the penalty shows them. If a part of the rows is not
-separated, all rows are not either: a few are asked first, then the pilot rows, and all of them only
-if these say yes.
+If a part of the rows is not separated, all rows are not either: a few are asked first, then the
+pilot rows, and all of them only if these say yes. Mostly the Newton steps of a few rows, from the
+estimate that the local model at the penalised optimum predicts, are a proof that these are not
+separated (`sample_has_optimum`). Otherwise the estimate of the rows without the penalty shows what
+only the penalty bounds.
 """
 
 from collections.abc import Iterator
@@ -14,10 +16,17 @@ from masgrad.data.arrays import count_rows
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.fit import find_estimate, is_separated, sample_for, without_separated
-from masgrad.fitting.identification.rank import NullSpace, Separation, null_space
+from masgrad.fitting.identification.rank import (
+    FULL_RANK,
+    NullSpace,
+    Separation,
+    null_space,
+    sample_has_optimum,
+)
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.sources import Sample, first_rows
+from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.fitting.task import Task
 
 FIRST_ASKED, FIRST_ASKED_PER_COLUMN = 4096, 20
@@ -25,7 +34,7 @@ FIRST_ASKED, FIRST_ASKED_PER_COLUMN = 4096, 20
 
 
 def separation_without_penalty(
-    task: Task, objective: Objective, reader: Reader, sample: Sample, theta: np.ndarray
+    task: Task, objective: Objective, reader: Reader, sample: Sample, local: LocalModel
 ) -> Separation | None:
     """The separation of the rows without the penalty, or None.
 
@@ -34,10 +43,13 @@ def separation_without_penalty(
         objective: the loss.
         reader: for all rows.
         sample: pilot rows.
-        theta: the penalised estimate, from which the search starts.
+        local: of all rows at the penalised estimate, from which the search starts.
     """
     if not objective.separable or reader.monitor.interrupted:
         return None
+    if _few_have_optimum(objective, sample, local):
+        return None
+    theta = objective.coordinates.theta(local.point)
     plain = replace(task, options=replace(task.options, penalty=None, start=theta))
     growing = list(_growing(task.source, sample, len(theta)))
     for source, rows in growing:
@@ -51,14 +63,27 @@ def separation_without_penalty(
     raise AssertionError("the last rows return")
 
 
+def _few_have_optimum(objective: Objective, sample: Sample, local: LocalModel) -> bool:
+    """Whether a few pilot rows prove that the rows have an optimum without the penalty."""
+    if local.deficiency(FULL_RANK):
+        return False
+    phi, size = local.point + local.newton(), _first_asked(len(local.point))
+    few = random_rows(sample.rows, size, np.random.default_rng(0))
+    return sample_has_optimum(objective, Sample(few, True), phi)
+
+
 def _growing(source: Source, sample: Sample, p: int) -> Iterator[tuple[Source, Sample]]:
     """Ever more of the rows, each time with their sample."""
-    few = max(FIRST_ASKED, FIRST_ASKED_PER_COLUMN * p)
+    few = _first_asked(p)
     if 2 * few < count_rows(sample.rows):
         yield _alone(first_rows(sample.rows, few))
     yield _alone(sample.rows)
     if not sample.complete:
         yield source, sample
+
+
+def _first_asked(p: int) -> int:
+    return max(FIRST_ASKED, FIRST_ASKED_PER_COLUMN * p)
 
 
 def _alone(rows) -> tuple[Source, Sample]:
