@@ -37,9 +37,9 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.
 DATA = [
-    ["arrays", "regression", "source", "sparse", "simulate"],
+    ["arrays", "regression", "source", "sparse", "table", "simulate"],
     ["tables"],
-    ["formula"],
+    ["formula", "matrices"],
     ["table_source"],
 ]
 
