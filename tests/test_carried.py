@@ -8,10 +8,11 @@ import pytest
 from scipy import sparse
 
 import masgrad as mg
+from masgrad.data.matrices import matrices
 from masgrad.data.regression import Regression, offset_of, weight_of
 from masgrad.data.table_source import predictors, table_source
 from masgrad.errors import InputError, InputTypeError
-from masgrad.fitting.sources import as_source, matrices
+from masgrad.fitting.sources import as_source
 
 N = 200
 MEMORY = 2**29

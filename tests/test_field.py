@@ -10,7 +10,7 @@ from scipy.stats import chi2, chisquare
 import masgrad as mg
 import scenarios
 from conftest import alpha
-from masgrad.data.arrays import Table, capacity
+from masgrad.data.table import Table, capacity
 from masgrad.kernels.field import make_field
 
 

@@ -22,11 +22,17 @@ ORDER = (
 
 FOR_THEIR_WEIGHT = {
     "masgrad.data.arrays",
+    "masgrad.data.formula.terms",
+    "masgrad.data.table_source",
+    "masgrad.data.tables.frames",
+    "masgrad.models.mixture",
+    "masgrad.models.network",
     "masgrad.penalties.penalty",
     "masgrad.fitting.penalised.path_plot",
     "masgrad.fitting.results.views.plots",
 }
-"""Imported inside a function because they bring JAX or matplotlib; nothing else is."""
+"""Imported inside a function because they bring NumPy (to the command line), pyarrow, JAX or
+matplotlib; nothing else is."""
 
 MODULES = [p for p in ROOT.rglob("*.py") if p.name != "__init__.py"]
 
@@ -107,7 +113,7 @@ def written(path):
 
 
 FIT = """
-import os, sys, tempfile, threading
+import inspect, os, sys, tempfile, threading
 import numpy as np, pandas as pd, masgrad as mg
 
 rng, N = np.random.default_rng(0), {N}
@@ -119,7 +125,8 @@ root, passed = os.path.dirname(mg.__file__), set()
 
 def see(frame, event, arg):
     code = frame.f_code
-    if event == "call" and code.co_filename.startswith(root) and code.co_name != "<module>":
+    function = code.co_flags & inspect.CO_OPTIMIZED  # rather than the body of a module or a class
+    if event == "call" and function and code.co_filename.startswith(root):
         passed.add(code.co_filename)
 
 glm = mg.glm

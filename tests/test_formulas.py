@@ -203,3 +203,12 @@ def test_products_of_many_and_long_sums_are_read():
     assert len(parse("y ~ (a + b + c + d + e)**5").terms) == 32
     assert len(parse("y ~ (.)**2", ["y", "a", "b", "c"]).terms) == 7
     assert len(parse("y ~ " + " + ".join(f"x{k}" for k in range(1500))).terms) == 1501
+
+
+def test_sums_of_columns_are_read_as_formulaic_reads_them():
+    """An explicit intercept takes the long way, by formulaic's grammar, to the same terms."""
+    rng = np.random.default_rng(0)
+    names = ("a", "b", "_c2", "log", "I", "T", "C(g)", "C(a)", "g")
+    for _ in range(50):
+        text = rng.choice(["+", " + "]).join(rng.choice(names, rng.integers(1, 6)))
+        assert parse(f"y~{text}").terms == parse(f"y ~ 1 + {text}").terms

@@ -8,7 +8,7 @@ from scipy.linalg import sqrtm
 
 import masgrad as mg
 import scenarios
-from masgrad.data.arrays import Table
+from masgrad.data.table import Table
 
 ETA, SEED, N_BATCH, CHAINS = 0.1, 3, 12, 3
 

@@ -38,9 +38,9 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.
 DATA = [
     ["designs"],
-    ["arrays", "regression", "source", "sparse", "simulate"],
+    ["arrays", "regression", "source", "sparse", "table", "simulate"],
     ["tables"],
-    ["formula"],
+    ["formula", "matrices"],
     ["table_source"],
 ]
 

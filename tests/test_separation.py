@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 import masgrad as mg
 from masgrad.errors import IdentificationWarning, InputError, MasgradWarning, SeparationWarning
-from masgrad.fitting.identification import program, recession
+from masgrad.fitting.identification import recession
 
 MODELS = {
     "logit": mg.Logistic(),
@@ -231,7 +231,7 @@ def test_no_program_is_larger_than_it_may_be(monkeypatch):
     def linprog(*args, **keywords):
         raise AssertionError("a linear program was run")
 
-    monkeypatch.setattr(program, "linprog", linprog)
+    monkeypatch.setattr("scipy.optimize.linprog", linprog)
     monkeypatch.setattr(recession, "LARGEST_PROGRAM", 40)
     with pytest.warns(SeparationWarning):
         r = mg.glm("y ~ C(level) + x", level_table(), family="binomial")

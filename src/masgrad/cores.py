@@ -8,6 +8,7 @@ blocks: the number of threads changes no digit.
 
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -77,15 +78,12 @@ def _take_control() -> None:
 @contextlib.contextmanager
 def own_cores() -> Iterator[None]:
     """Limit BLAS to one thread for each of ours, and Arrow to half of the cores."""
-    import pyarrow as pa  # heavy, and this module is in the bottom layer
-
     with _Fits.lock:
         _Fits.running += 1
         if _Fits.running == 1:
             _take_control()
             _Fits.blas = _controller().limit(limits=1, user_api="blas")
-            _Fits.arrow = pa.cpu_count()
-            pa.set_cpu_count(min(_Fits.arrow, half(cores())))
+        _Fits.arrow = _Fits.arrow or _limit_arrow()
     try:
         yield
     finally:
@@ -94,7 +92,26 @@ def own_cores() -> Iterator[None]:
             if _Fits.running == 0:
                 _take_control()
                 _Fits.blas.restore_original_limits()
-                pa.set_cpu_count(_Fits.arrow)
+                _restore_arrow()
+
+
+def _limit_arrow() -> int:
+    """Limit Arrow's threads and return their number before; 0 if nothing has imported Arrow."""
+    if "pyarrow" not in sys.modules:
+        return 0
+    import pyarrow as pa
+
+    before = pa.cpu_count()
+    pa.set_cpu_count(min(before, half(cores())))
+    return before
+
+
+def _restore_arrow() -> None:
+    if _Fits.arrow:
+        import pyarrow as pa
+
+        pa.set_cpu_count(_Fits.arrow)
+        _Fits.arrow = 0
 
 
 def half(threads: int) -> int:

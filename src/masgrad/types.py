@@ -1,23 +1,23 @@
-"""The vocabulary of shapes, and the one place that asks which array library a value belongs to.
+"""The vocabulary of shapes, and the one place that asks which library a value belongs to.
 
 Letters in shapes: `N` rows, `n` rows of a batch, `p` parameters, `K` chains. Inside the engine
 the chain axis is last, so that one instruction advances neighbouring chains.
 """
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 Array: TypeAlias = Any
 """A NumPy or JAX array."""
 
-Vectors: TypeAlias = Float[Array, "p K"]
+Vectors: TypeAlias = Annotated[Array, "p K"]
 """A vector for each chain."""
 
-Matrices: TypeAlias = Float[Array, "p p K"]
+Matrices: TypeAlias = Annotated[Array, "p p K"]
 """A matrix for each chain."""
 
 Rows: TypeAlias = Any
@@ -37,6 +37,19 @@ def namespace(x: Array) -> ModuleType:
     import jax.numpy as jnp
 
     return jnp
+
+
+def is_from(library: str, value: Any, *classes: str) -> bool:
+    """Whether a value is an instance of these classes of a heavy library, without importing it.
+
+    Nothing is an instance of a class of a library that no one has imported.
+
+    Example:
+        >>> is_from("pandas", [1.0, 2.0], "Series", "DataFrame")
+        False
+    """
+    module = sys.modules.get(library)
+    return isinstance(value, tuple(getattr(module, c, ()) for c in classes))
 
 
 def loop(unfinished: Callable[[Any], Array], step: Callable[[Any], Any], carry: Any) -> Any:

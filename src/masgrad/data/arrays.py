@@ -1,22 +1,18 @@
-"""Rows in memory: checked at the door, read in blocks on the host, packed for the chains.
+"""Rows in memory: checked at the door, read in cache-sized blocks on the host.
 
-`blocks` walks over NumPy rows in cache-sized pieces. `Table` is what a compiled chain draws from:
-its rows are padded to a capacity that many N share, and the true count is a traced number, so that
-another N of the same capacity does not compile again. Padding repeats a real row and carries weight
-0: a loss that is finite on the data stays finite on the padding.
+Rows are a pytree of arrays that share their leading axis, mostly a tuple such as (X, y). Tuples are
+taken apart here; only what is nested deeper, which no regression is, imports JAX.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from masgrad.data.designs.structured import Structured
+from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
-from masgrad.types import Array, Rows
+from masgrad.types import Rows
 
 BLOCK = 4096
 """Rows of a host block: a few hundred kilobytes, which stay in cache between two products."""
@@ -25,27 +21,51 @@ BLOCK = 4096
 def as_rows(data: Any, names: tuple[str, ...] = (), finite: bool = True) -> Rows:
     """Data as a pytree of finite NumPy arrays of one length; floats become float64.
 
-    With `finite=False` values are not checked and floats keep their precision: nothing is copied.
+    With `names` the data are one array for each of them. With `finite=False` values are not checked
+    and floats keep their precision: nothing is copied.
     """
-    if hasattr(data, "sample") and hasattr(data, "reference"):
+    if is_simulator(data):
         raise InputError("rows are needed here, and data is a Simulator; draw some: data.sample")
-    data = list(data) if len(names) == 1 and isinstance(data, tuple) else data
-    is_list = lambda x: isinstance(x, list)  # noqa: E731
-    paths, structure = jax.tree.flatten_with_path(data, is_leaf=is_list)
-    if not paths:
-        raise InputError("data holds no array; give an array, or a tuple of arrays such as (X, y)")
-    if names and len(paths) != len(names):
-        raise InputTypeError(f"{' and '.join(names)}: one array each is needed, not {data!r:.80}")
-    labels = names or tuple(f"data{jax.tree_util.keystr(path)}" for path, _ in paths)
-    leaves = zip(paths, labels, strict=True)
-    arrays = [_as_array(leaf, label, finite) for (_, leaf), label in leaves]
+    leaves, labels, rebuild = _named(data, names) if names else _flatten(data)
+    arrays = [_as_array(*pair, finite) for pair in zip(leaves, labels, strict=True)]
     lengths = [len(a) for a in arrays]
     if len(set(lengths)) > 1:
         said = ", ".join(f"{label} has {n}" for label, n in zip(labels, lengths, strict=True))
         raise InputError(f"arrays differ in their number of rows: {said}; axis 0 is observations")
     if lengths[0] == 0:
         raise InputError(f"{labels[0]} holds no rows; at least one observation is needed")
-    return jax.tree.unflatten(structure, arrays)
+    return rebuild(arrays)
+
+
+Flat = tuple[Sequence[Any], Sequence[str], Callable[[list[np.ndarray]], Rows]]
+"""The arrays in some data, their names in messages, and how rows are made of such arrays."""
+
+
+def _named(data: Any, names: tuple[str, ...]) -> Flat:
+    """An array for each name; lists of numbers count as arrays."""
+    if len(names) == 1:
+        leaves, rebuild = [list(data) if isinstance(data, tuple) else data], lambda rows: rows[0]
+    else:
+        leaves, rebuild = list(data), tuple
+    if any(leaf is None or isinstance(leaf, tuple | Mapping) for leaf in leaves):
+        raise InputTypeError(f"{' and '.join(names)}: one array each is needed, not {data!r:.80}")
+    return leaves, names, rebuild
+
+
+def _flatten(data: Any) -> Flat:
+    """The leaves of a pytree; a list is a leaf."""
+    import jax
+
+    paths, structure = jax.tree.flatten_with_path(data, is_leaf=lambda x: isinstance(x, list))
+    if not paths:
+        raise InputError("data holds no array; give an array, or a tuple of arrays such as (X, y)")
+    labels = [f"data{jax.tree_util.keystr(path)}" for path, _ in paths]
+    return [leaf for _, leaf in paths], labels, lambda rows: jax.tree.unflatten(structure, rows)
+
+
+def is_simulator(data: Any) -> bool:
+    """Whether this is a `Simulator`, whose class comes with JAX."""
+    return hasattr(data, "sample") and hasattr(data, "reference")
 
 
 def as_regression(data: Any, finite: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -133,21 +153,39 @@ def _check_finite(array: np.ndarray, label: str) -> None:
     )
 
 
+def is_flat(rows: Rows) -> bool:
+    """Whether rows are a tuple of arrays or None, which take no JAX to look through."""
+    return isinstance(rows, tuple) and all(
+        isinstance(a, np.ndarray | SparseRows | Structured | None) for a in rows
+    )
+
+
+def leaves(rows: Rows) -> list[Any]:
+    """The arrays of the rows."""
+    if is_flat(rows):
+        return [a for a in rows if a is not None]
+    import jax
+
+    return jax.tree.leaves(rows)
+
+
 def count_rows(rows: Rows) -> int:
     second = rows[1] if isinstance(rows, tuple) and len(rows) > 1 else None
-    return len(second) if isinstance(second, np.ndarray) else len(jax.tree.leaves(rows)[0])
+    return len(second) if isinstance(second, np.ndarray) else len(leaves(rows)[0])
 
 
 LONG_BLOCK = 4 * BLOCK
 """Rows of a block of coded or sparse rows."""
 
 
-def pick(function: Callable[[np.ndarray], np.ndarray], rows: Rows) -> Rows:
-    """Apply a function to every array of the rows; tuples of arrays avoid JAX's overhead."""
-    if isinstance(rows, tuple) and all(isinstance(a, np.ndarray | Structured | None) for a in rows):
-        parts = (None if a is None else function(a) for a in rows)
+def pick(function: Callable[..., np.ndarray], rows: Rows, *others: Rows) -> Rows:
+    """Apply a function to every array of the rows, with the same array of the others."""
+    if all(map(is_flat, (rows, *others))):
+        parts = (None if a[0] is None else function(*a) for a in zip(rows, *others, strict=True))
         return getattr(rows, "_make", tuple)(parts)
-    return jax.tree.map(function, rows)
+    import jax
+
+    return jax.tree.map(function, rows, *others)
 
 
 def empty_columns(n: int, p: int) -> np.ndarray:
@@ -182,79 +220,4 @@ def pad(rows: Rows, length: int) -> Rows:
         out[: len(a)], out[len(a) :] = a, a[0]
         return out
 
-    return rows if count_rows(rows) == length else jax.tree.map(stretch, rows)
-
-
-def capacity(count: int) -> int:
-    """A padded length that many counts share: powers of two, then eighths of an octave.
-
-    Only storage is rounded up; work follows the count (see `Table.number_of_blocks`).
-    """
-    octave = max(512, 1 << (count - 1).bit_length())
-    if octave <= 1 << 16:
-        return octave
-    grain = octave // 16
-    return -(-count // grain) * grain
-
-
-class Table(eqx.Module):
-    """Rows that a compiled chain draws from and sums over."""
-
-    rows: Rows
-    count: Array
-
-    @classmethod
-    def pack(cls, rows: Rows) -> "Table":
-        count = count_rows(rows)
-        return cls(pad(rows, capacity(count)), np.asarray(count))
-
-    @property
-    def capacity(self) -> int:
-        return count_rows(self.rows)
-
-    def draw(self, key: Array, n: int, chains: int, replace: bool = True) -> Rows:
-        """`n` rows for each chain, leaves of shape (n, K, ...)."""
-        if replace:
-            index = self._with_replacement(key, n, chains)
-        else:
-            index = self._without_replacement(key, n, chains)
-        return jax.tree.map(lambda a: a[index], self.rows)
-
-    def _with_replacement(self, key: Array, n: int, chains: int) -> Array:
-        """Row numbers (n, K). Up to 2^16 rows each takes half of a 64-bit word, which makes rows
-        equally likely to within 2^-16 of 1/N; whole words took an eighth of a small step's time."""
-        if self.capacity > 1 << 16:
-            return jnp.floor(jax.random.uniform(key, (n, chains)) * self.count).astype(int)
-        words = jax.random.bits(key, (-(-n // 2), chains), np.uint64)
-        halves = jnp.concatenate([words >> 32, words & 0xFFFFFFFF])[:n]
-        return ((halves * self.count.astype(np.uint64)) >> 32).astype(int)
-
-    def _without_replacement(self, key: Array, n: int, chains: int) -> Array:
-        """Row numbers (n, K) that differ within a chain.
-
-        Small batches by Floyd's algorithm, O(n^2) for each chain; large ones by sorting all rows.
-        """
-        if n * n > self.capacity:
-            real = jnp.arange(self.capacity) < self.count
-            priority = jax.random.uniform(key, (chains, self.capacity))
-            return jax.lax.top_k(jnp.where(real, priority, -1.0), n)[1].T
-        uniform = jax.random.uniform(key, (n, chains))
-
-        def choose(i, index):
-            last = self.count - n + i
-            row = jnp.floor(uniform[i] * (last + 1)).astype(int)
-            return index.at[i].set(jnp.where((index == row).any(0), last, row))
-
-        return jax.lax.fori_loop(0, n, choose, jnp.full((n, chains), -1))
-
-    def number_of_blocks(self, size: int) -> Array:
-        return (self.count + size - 1) // size
-
-    def block(
-        self, index: Array | int, size: int, features: Rows, axis: int = 0
-    ) -> tuple[Rows, Array]:
-        """One block of `features`, which a model prepared from the rows, and its weights."""
-        start = index * size
-        take = lambda a: jax.lax.dynamic_slice_in_dim(a, start, size, axis)  # noqa: E731
-        weight = (start + jnp.arange(size) < self.count).astype(float)
-        return jax.tree.map(take, features), weight
+    return rows if count_rows(rows) == length else pick(stretch, rows)

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from masgrad.data.arrays import count_rows
 from masgrad.errors import InputError, InputTypeError
-from masgrad.types import Rows
+from masgrad.types import Rows, is_from
 
 ROLES: tuple[str, ...] = ("weights", "offset", "exposure")
 
@@ -64,7 +63,8 @@ def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray
             f"{role}={given!r} names a column, and the data have no names; give an array, or a "
             "formula and a table"
         )
-    if isinstance(given, pd.Series) and index is not None and not given.index.equals(index):
+    series = is_from("pandas", given, "Series")
+    if series and index is not None and not given.index.equals(index):
         raise InputError(
             f"{role} and the data have different indexes; align them: .loc[data.index]"
         )

@@ -9,10 +9,9 @@ and only then is looked for.
 import abc
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
@@ -181,14 +180,17 @@ class Stream(Source):
 
 def is_empty(block: Any) -> bool:
     """Whether all arrays of a block have zero rows."""
-    parts = list(block) if isinstance(block, tuple | list) else [block]
-    leaves = jax.tree.leaves(parts, is_leaf=lambda x: x is not parts and isinstance(x, list))
-    return bool(leaves) and not any(_height(leaf) for leaf in leaves)
+    heights = list(_heights(tuple(block) if isinstance(block, list) else block))
+    return bool(heights) and not any(heights)
 
 
-def _height(leaf: Any) -> int:
-    """The number of rows of an array or a list; 1 for a scalar."""
-    return len(leaf) if isinstance(leaf, list) else (*np.shape(leaf), 1)[0]
+def _heights(part: Any) -> Iterator[int]:
+    """The number of rows of each array or list; 1 for a scalar."""
+    if isinstance(part, tuple | Mapping):
+        for inner in part.values() if isinstance(part, Mapping) else part:
+            yield from _heights(inner)
+    elif part is not None:
+        yield len(part) if isinstance(part, list) else (*np.shape(part), 1)[0]
 
 
 def _length(block: Any, rows: Rows) -> int:

@@ -1,17 +1,21 @@
-"""Sparse matrices as rows: blocks are converted to dense one at a time."""
+"""Sparse matrices as rows: blocks are converted to dense one at a time.
+
+Only data that are sparse import SciPy's sparse matrices.
+"""
 
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from masgrad.errors import InputTypeError
+from masgrad.types import is_from
 
 
 class SparseRows:
     """A sparse matrix whose slices are dense arrays of rows.
 
     Example:
+        >>> from scipy import sparse
         >>> rows = SparseRows(sparse.eye_array(3, format="csr"))
         >>> rows[1:2]
         array([[0., 1., 0.]])
@@ -22,6 +26,8 @@ class SparseRows:
     def __init__(self, matrix: Any):
         if np.iscomplexobj(matrix):
             raise InputTypeError(f"X has dtype {matrix.dtype}; real numbers are needed")
+        from scipy import sparse
+
         self.matrix = sparse.csr_array(matrix)
         self.shape: tuple[int, int] = self.matrix.shape  # pyright: ignore
         self.dtype = np.dtype(np.float64)
@@ -42,4 +48,5 @@ class SparseRows:
 
 
 def is_sparse(data: Any) -> bool:
-    return sparse.issparse(data)
+    """Whether this is a matrix or an array of `scipy.sparse`."""
+    return is_from("scipy.sparse", data, "sparray", "spmatrix")

@@ -13,8 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from pyarrow import dataset
 
 from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.formulas import parse
@@ -24,12 +22,10 @@ from masgrad.data.regression import ROLES, Place, as_vector, beside, weigh
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
-from masgrad.data.tables.frames import Memory, as_frame, is_frame
+from masgrad.data.tables.frames import Memory, as_frame
 from masgrad.data.tables.levels import check_codes, lookup
 from masgrad.data.tables.medium import Columns, Medium, codes_of, length_of, shuffle
-from masgrad.data.tables.parquet import Parquet
-from masgrad.data.tables.paths import column_names, expand, is_paths, kind
-from masgrad.data.tables.scans import Scan
+from masgrad.data.tables.paths import column_names, expand, is_dataset, is_frame, is_paths, kind
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
@@ -61,8 +57,14 @@ def open_table(
     if is_paths(data):
         paths = expand(data)
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
-        return (Parquet if kind(paths[0]) == "Parquet" else Csv)(paths, columns, memory)
-    if isinstance(data, dataset.Dataset):
+        if kind(paths[0]) == "CSV":
+            return Csv(paths, columns, memory)
+        from masgrad.data.tables.parquet import Parquet  # Arrow's datasets import pandas
+
+        return Parquet(paths, columns, memory)
+    if is_dataset(data):
+        from masgrad.data.tables.scans import Scan
+
         return Scan(data, columns or data.schema.names[:1], memory)
     if isinstance(data, Stream):
         return Chunks(data.start, data.rereadable, columns)
@@ -75,7 +77,7 @@ def names_of(data: Any) -> list[str]:
     """The column names that "." in a formula stands for."""
     if is_paths(data):
         return column_names(expand(data)[0])
-    if isinstance(data, dataset.Dataset):
+    if is_dataset(data):
         return data.schema.names
     if isinstance(data, Stream | Iterator):
         raise InputError("'.' in a formula needs a table, not an iterator; name the columns of X")
@@ -87,8 +89,6 @@ class TableSource(Source):
 
     Example:
         >>> import pandas as pd
-        >>> from masgrad.data.formula.formulas import parse
-        >>> from masgrad.data.formula.learning import learn
         >>> medium = open_table(pd.DataFrame({"y": [0.0, 1.0], "g": ["a", "b"]}), ("y", "g"))
         >>> next(TableSource(medium, learn(parse("y ~ g"), medium)).blocks())[0]
         array([[1., 0.],
@@ -301,7 +301,7 @@ def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> 
             f"{next(iter(arrays))} of a file, a dataset or an iterator is the name of a column"
         )
     rows = len(next(iter(data.values()))) if isinstance(data, dict) else len(data)
-    index = data.index if isinstance(data, pd.DataFrame) else None
+    index = getattr(data, "index", None)
     extra = {given(k): as_vector(k, v, rows, index) for k, v in arrays.items()}
     return open_table(data, unique, memory, extra)
 

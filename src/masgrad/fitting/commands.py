@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import csv
 
 from masgrad.errors import InputError, MasgradWarning, printable
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
@@ -243,6 +243,8 @@ def _write(tables: Iterator[pa.Table], file: IO[bytes], csv_out: bool) -> int:
         options = csv.WriteOptions(include_header=False)
         writer = csv.CSVWriter(file, first.schema, write_options=options)
     else:
+        from pyarrow import parquet
+
         writer = parquet.ParquetWriter(file, first.schema)
     with writer:
         for table in _from(first, tables):

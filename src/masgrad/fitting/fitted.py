@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from masgrad.data.formula.terms import Terms
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
 from masgrad.models.model import Model
 
-if TYPE_CHECKING:  # for the annotation alone
+if TYPE_CHECKING:  # for the annotations alone
+    from masgrad.data.formula.terms import Terms
     from masgrad.fitting.penalised.path import PenaltyPath
 
 POPULATION = "theta*"
@@ -96,7 +96,7 @@ class Fitted:
     null_directions: np.ndarray
     not_identified: np.ndarray
     status: Status = Status.CONVERGED
-    terms: Terms | None = None
+    terms: "Terms | None" = None
     df: int | None = None
     kind: str = ""
     target: str = POPULATION

@@ -48,7 +48,7 @@ def _passes(passes: Any) -> int | str:
 
 
 def _penalty(penalty: Any) -> Any:
-    from masgrad.penalties.penalty import Penalty  # JAX would delay `masgrad --help`
+    from masgrad.penalties.penalty import Penalty  # NumPy would delay `masgrad --help`
 
     if penalty is None or isinstance(penalty, Penalty):
         return penalty
@@ -94,7 +94,7 @@ def as_bytes(memory: str | int) -> int:
 
 
 def _block_size(block_size: Any) -> int:
-    from masgrad.data.arrays import BLOCK  # JAX again
+    from masgrad.data.arrays import BLOCK  # NumPy again
 
     return BLOCK if block_size is None else check_count("block_size", block_size, 16)
 

@@ -6,30 +6,35 @@ drawn at random from arrays; from anything else it is the first rows.
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-import pandas as pd
 
-from masgrad.data.arrays import BLOCK, as_regression, count_rows, not_a_matrix, pick
+from masgrad.data.arrays import (
+    BLOCK,
+    as_regression,
+    count_rows,
+    is_simulator,
+    leaves,
+    not_a_matrix,
+    pick,
+)
 from masgrad.data.designs.structured import joined
-from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import ROLES, as_vector, beside, design_effect, only, weigh
-from masgrad.data.simulate import Simulator
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
-from masgrad.data.table_source import learn_table
-from masgrad.data.tables.frames import is_frame, numbers_of
-from masgrad.data.tables.paths import is_paths
-from masgrad.errors import InputError, InputTypeError
+from masgrad.data.tables.paths import is_frame, is_paths
+from masgrad.errors import InputError
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.models.trace import TraceRegression
-from masgrad.types import Rows
+from masgrad.types import Rows, is_from
+
+if TYPE_CHECKING:
+    from masgrad.data.formula.terms import Terms
 
 PILOT_ROWS = 1 << 15
 """Rows of the sample: the more there are, the fewer reads follow, since they predict what a local
@@ -98,7 +103,7 @@ def as_source(
     weights: Any = None,
     offset: Any = None,
     exposure: Any = None,
-) -> tuple[Source, Terms | None]:
+) -> "tuple[Source, Terms | None]":
     """The source of rows, and the terms of the formula if there is one.
 
     Args:
@@ -118,10 +123,12 @@ def as_source(
             raise InputError(
                 f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
             )
+        from masgrad.data.table_source import learn_table  # pyarrow
+
         return learn_table(data, formula, memory, block, roles)
     if carried and not isinstance(model, GLM):
         raise InputError(f"{carried[0]} needs a regression; {type(model).__name__} takes none")
-    if isinstance(data, Simulator):
+    if is_simulator(data):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")
     if isinstance(data, Source | Iterator):
         if carried:
@@ -133,35 +140,6 @@ def as_source(
     if isinstance(model, GLM) and not hasattr(data, "optimum"):
         return _arrays(model, data, block, roles), None
     return Arrays(model.rows(data), (), block, real=False), None
-
-
-def matrices(data: Any, names: Sequence[str] = (), block: int = BLOCK) -> Iterator[np.ndarray]:
-    """Blocks of X without a response: of an array, a sparse matrix, or columns of a table.
-
-    Args:
-        data: X.
-        names: the columns of the fitted data, if they had names.
-        block: rows of a block.
-    """
-    if is_sparse(data):
-        X = SparseRows(data)
-    else:
-        X = numbers_of(data, names)[0] if is_frame(data) else _plain(data)
-    starts = range(0, max(len(X), 1), block)
-    return (np.asarray(X[start : start + block], np.float64) for start in starts)
-
-
-def _plain(data: Any) -> np.ndarray:
-    """X as an array of numbers; blocks of other types are converted to float64 one at a time."""
-    X = np.asarray(data)
-    try:
-        X = X if X.dtype.kind in "fiub" else X.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(
-            f"X holds {X.ravel()[0] if X.size else X.dtype!r:.60}; numbers are needed: this result "
-            "was fitted from arrays, without a formula, and predicts for rows X"
-        ) from None
-    return X.reshape(len(X), -1) if X.ndim > 2 else X
 
 
 def _stream(model: Model, data: Any, block: int) -> Source:
@@ -187,8 +165,10 @@ def _regression(
     names: tuple[str, ...] = ()
     index = None
     if isinstance(data, tuple | list) and len(data) == 2:
-        index = data[1].index if isinstance(data[1], pd.Series | pd.DataFrame) else None
+        index = data[1].index if is_from("pandas", data[1], "Series", "DataFrame") else None
         if is_frame(data[0]):
+            from masgrad.data.tables.frames import numbers_of
+
             rows = getattr(data[0], "index", None)
             if index is not None and rows is not None and not index.equals(rows):
                 raise InputError("X and y have different indexes; align them: y.loc[X.index]")
@@ -300,9 +280,9 @@ def random_rows(rows: Rows, size: int, rng: np.random.Generator) -> Rows:
 
 def size_in_bytes(rows: Rows) -> int:
     """Bytes that rows take."""
-    return sum(a.nbytes for a in jax.tree.leaves(rows))
+    return sum(a.nbytes for a in leaves(rows))
 
 
 def join(blocks: list[Rows]) -> Rows:
     """The rows of several blocks."""
-    return jax.tree.map(lambda *leaves: joined(leaves), *blocks)
+    return pick(lambda *parts: joined(parts), *blocks)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from masgrad.data.formula.terms import Number
 from masgrad.errors import (
     AccuracyWarning,
     IdentificationWarning,
@@ -210,6 +209,8 @@ def base_level_advice(task: Task, null: NullSpace) -> str:
     names, terms = task.source.names, task.terms
     if terms is None or not null.is_separated or "Intercept" not in names:
         return ""
+    from masgrad.data.formula.terms import Number
+
     said = []
     for category in terms.factors.values():
         if isinstance(category, Number) or ((category.name, True),) not in terms.products:

@@ -1,13 +1,16 @@
 """What a call asks for: a model, a source of rows, and options that fit both."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from masgrad.data.formula.terms import Terms
 from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.options import Options
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+
+if TYPE_CHECKING:
+    from masgrad.data.formula.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Task:
 
     model: Model
     source: Source
-    terms: Terms | None
+    terms: "Terms | None"
     options: Options
 
     @property

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from masgrad.errors import InputError
-from masgrad.precision import float64
+from masgrad.precision import jax_float64
 from masgrad.types import Array
 
 Target = Literal["iterate", "ERM", "theta*"]
@@ -44,7 +44,7 @@ class Law:
         """Central interval of each coordinate, (lower, upper)."""
         if not 0 < level < 1:
             raise InputError(f"level={level}; a probability between 0 and 1 is needed")
-        half = norm.ppf((1 + level) / 2) * self.sd
+        half = ndtri((1 + level) / 2) * self.sd
         return self.mean - half, self.mean + half
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
@@ -52,7 +52,7 @@ class Law:
         rng = np.random.default_rng(seed)
         return rng.multivariate_normal(self.mean, self.cov, size=n, method="eigh")
 
-    @float64
+    @jax_float64
     def push(self, function: Callable[[Array], Array]) -> "Law":
         """The law of function(theta), by the delta method: N(f(mean), J cov J').
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.population import Population
-from masgrad.data.arrays import Table
 from masgrad.data.simulate import Simulator
+from masgrad.data.table import Table
 from masgrad.models.model import Model, Sums
 from masgrad.types import Array, Matrices, Rows, Vectors
 
@@ -51,7 +51,7 @@ class Field(eqx.Module):
         replace: whether the rows of one batch are drawn with replacement.
     """
 
-    model: Model
+    model: Model = eqx.field(static=True)
     source: Table | Simulator | Population
     population: Table | Callable[[Array], tuple[Array, Array]] | None
     features: Rows

@@ -12,8 +12,10 @@ import equinox as eqx
 
 from masgrad.covariance.root import Root
 from masgrad.penalties.metric import ACCURACY, prox_in_metric
-from masgrad.penalties.penalty import Penalty
+from masgrad.penalties.penalty import Penalty, register_traced
 from masgrad.types import Array, Vectors
+
+register_traced()
 
 
 class Prox(eqx.Module):

@@ -1,18 +1,19 @@
 """Any differentiable loss: the user's function of one row, traced by JAX."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from masgrad.data.arrays import as_rows
 from masgrad.errors import InputError, InputTypeError
-from masgrad.models.model import Model
+from masgrad.models.autodiff import AutodiffModel
 from masgrad.types import Array, Rows
 
 
-class CustomLoss(Model):
+@dataclass(frozen=True)
+class CustomLoss(AutodiffModel):
     """A loss `fn(theta, z) -> scalar`, JAX-traceable, with z one row of any pytree.
 
     Example:
@@ -22,15 +23,15 @@ class CustomLoss(Model):
         array([[-1., -1.]])
     """
 
-    fn: Callable[[Array, Rows], Array] = eqx.field(static=True)
-    size: int = eqx.field(static=True)
+    fn: Callable[[Array, Rows], Array]
+    size: int
 
     def __init__(self, fn: Callable[[Array, Rows], Array], dim: int):
         if not callable(fn):
             raise InputTypeError(f"CustomLoss needs a function of (theta, z), got {fn!r}")
         if not isinstance(dim, int | np.integer) or dim < 1:
             raise InputError(f"CustomLoss(dim={dim!r}): a whole number of at least 1 is needed")
-        self.fn, self.size = fn, int(dim)
+        self._set(fn=fn, size=int(dim))
 
     def rows(self, data: Rows) -> Rows:
         rows = as_rows(data)

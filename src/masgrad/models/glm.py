@@ -7,8 +7,8 @@ outer products (B, p(p+1)/2), formed once a run while they fit in memory; past t
 weighted rows are multiplied.
 """
 
-import equinox as eqx
-import jax.numpy as jnp
+from dataclasses import dataclass
+
 import numpy as np
 
 from masgrad.checks import as_number
@@ -19,12 +19,13 @@ from masgrad.models.family import Family
 from masgrad.models.gram import SinglePrecision, gram, gram_and_peak
 from masgrad.models.model import Model, RowSums, Sums
 from masgrad.models.triangle import from_triangle, row_products
-from masgrad.types import Array, Matrices, Rows, Vectors
+from masgrad.types import Array, Matrices, Rows, Vectors, namespace
 
 OUTER_BYTES = 256 * 2**20
 """Largest size of precomputed outer products: at p = 50 they halve the time of covariances."""
 
 
+@dataclass(frozen=True)
 class GLM(Model):
     """Loss -y x'w + c(x'w) over rows (x, y); X needs a constant column for an intercept.
 
@@ -46,13 +47,13 @@ class GLM(Model):
                [ 1.5,  2. ]])
     """
 
-    family: Family = eqx.field(static=True)
+    family: Family
 
     row_axis = -1
     is_likelihood = True
 
     def __init__(self, family: Family | str, link: str | None = None):
-        self.family = as_family(family, link)
+        self._set(family=as_family(family, link))
 
     @property
     def in_words(self) -> str:
@@ -116,6 +117,8 @@ class GLM(Model):
 
     def prepare(self, rows: Rows) -> Rows:
         """X', y and the upper triangles of x x', rows last: sums over rows are then contiguous."""
+        import jax.numpy as jnp
+
         XT, y = jnp.asarray(self.design(rows)).T, jnp.asarray(rows[1])
         if not self._outer_fits(rows):
             return XT, y, None
@@ -144,12 +147,12 @@ class GLM(Model):
         XT, y, _ = features
         r = self.family.slope(_predictor(XT, theta), y[:, None])
         G = weight[:, None] * (XT[:, :, None] * r - centre[:, None])
-        return jnp.einsum("ibk,jbk->ijk", G, G)
+        return namespace(G).einsum("ibk,jbk->ijk", G, G)
 
     def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
         X = self.design(rows)
         r = self.family.slope((X * theta.T).sum(-1), rows[1])
-        return jnp.moveaxis(r[..., None] * X, 1, 2)
+        return namespace(r).moveaxis(r[..., None] * X, 1, 2)
 
 
 def add_offset(t: np.ndarray, rows: Rows) -> np.ndarray:
@@ -168,7 +171,7 @@ def linear_sums(
     with_loss: bool = True,
     single: SinglePrecision | None = None,
 ) -> RowSums:
-    """`row_sums` as a function: looking up a method of an eqx.Module takes as long as 500 rows.
+    """`row_sums` of a family over rows whose X is the design itself.
 
     H and M are summed in single precision if that is given, for a convex family, and serves.
     """

@@ -1,21 +1,23 @@
 """A mixture of Gaussians on the line with known equal weights and known variance."""
 
 import functools
+from dataclasses import dataclass
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
 from masgrad.data.arrays import as_rows
 from masgrad.errors import InputError
-from masgrad.models.model import Model, Sums
+from masgrad.models.autodiff import AutodiffModel
+from masgrad.models.model import Sums
 from masgrad.models.triangle import from_triangle
 from masgrad.types import Array, Rows, Vectors
 
 
-class GaussianMixture(Model):
+@dataclass(frozen=True)
+class GaussianMixture(AutodiffModel):
     """Loss -log(mean_i phi_sigma(z - theta_i)); data (N,), theta = the means (components,).
 
     The loss has at least `components`! optima, one per permutation: results are local.
@@ -26,15 +28,15 @@ class GaussianMixture(Model):
     several_optima: ClassVar[bool] = True
     is_likelihood: ClassVar[bool] = True
 
-    components: int = eqx.field(static=True)
-    sigma: Array
+    components: int
+    sigma: float
 
     def __init__(self, components: int, sigma: float):
         if int(components) != components or components < 1 or not sigma > 0:
             raise InputError(
                 f"GaussianMixture({components}, {sigma}): needs components >= 1 and sigma > 0"
             )
-        self.components, self.sigma = int(components), np.asarray(sigma, np.float64)
+        self._set(components=int(components), sigma=float(sigma))
 
     def rows(self, data: Rows) -> Rows:
         z = as_rows(data, ("data",))

@@ -1,19 +1,20 @@
-"""A model is a loss for one observation; everything else follows by automatic differentiation.
+"""A model is a loss for one observation, with the sums over rows that fits and chains ask for.
 
-A new model needs `loss(theta, z)` and `dim(rows)`, and `rows(data)` to check its data. The public
-methods (`risk`, `gradients`) take whole data sets and return NumPy. The engine's are traced:
-`shared_sums` adds gradients and their outer products over rows that all chains share, and
+The public methods (`risk`, `gradients`) take whole data sets and return NumPy. The engine's are
+traced: `shared_sums` adds gradients and their outer products over rows that all chains share, and
 `paired_gradients` gives the gradients of rows drawn separately for each chain.
+
+A model is a frozen record of plain values, a constant of the programs that JAX compiles. A linear
+predictor has closed forms for all of it (`glm.py`), and its fits run without JAX. Any other loss
+has them by automatic differentiation (`autodiff.py`).
 """
 
 import abc
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
-import jax
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, as_rows, blocks, count_rows, pad
+from masgrad.data.arrays import as_rows, blocks, count_rows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.precision import float64
 from masgrad.types import Array, Matrices, Rows, Vectors
@@ -50,7 +51,7 @@ class RowSums(NamedTuple):
     information: np.ndarray | None = None
 
 
-class Model(eqx.Module):
+class Model(abc.ABC):
     """The loss of one observation, `loss(theta, z)`, with z one row of the data.
 
     Attributes:
@@ -62,6 +63,11 @@ class Model(eqx.Module):
     row_axis: ClassVar[int] = 0
     several_optima: ClassVar[bool] = False
     is_likelihood: ClassVar[bool] = False
+
+    def _set(self, **values: Any) -> None:
+        """Fill the record in, for an `__init__` that checks or converts what it is given."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @abc.abstractmethod
     def loss(self, theta: Array, z: Rows) -> Array:
@@ -113,34 +119,30 @@ class Model(eqx.Module):
         theta = self.theta(theta, rows)
         return np.concatenate([self.row_gradients(theta, b) for b in blocks(rows)])
 
-    # Host methods on checked blocks; linear predictors override them with NumPy, and with the
-    # offsets that rows carry; their sums count rows by weight, their values of single rows do not.
+    # Host methods on checked blocks, NumPy in and out. Linear predictors add the offsets that rows
+    # carry; their sums count rows by weight, their values of single rows do not.
 
+    @abc.abstractmethod
     def row_losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        return _on_block(_losses, self, theta, rows)
+        """The loss of every row, (n,)."""
 
+    @abc.abstractmethod
     def row_gradients(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        return _on_block(_gradients, self, theta, rows)
+        """The gradient of every row's loss, (n, p)."""
 
+    @abc.abstractmethod
     def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of the rows' Hessians, (p, p)."""
-        length = _block_length(rows)
-        weight = (np.arange(length) < count_rows(rows)).astype(float)
-        return np.asarray(_hessian(self, theta, pad(rows, length), weight))
 
+    @abc.abstractmethod
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
         """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
-        padded, n = pad(rows, _block_length(rows)), count_rows(rows)
-        values, G = (np.asarray(a)[:n] for a in _losses_and_gradients(self, theta, padded))
-        H = self.hessian_sum(theta, rows) if hessian else None
-        return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
 
+    @abc.abstractmethod
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
-        change = self.row_gradients(theta + step, rows) - self.row_gradients(theta, rows)
-        return change.sum(0) - self.hessian_sum(theta, rows) @ step
 
     # Traced methods of the engine.
 
@@ -152,33 +154,22 @@ class Model(eqx.Module):
         """The memory of `shared_sums` per row and chain, in numbers; it sets the block size."""
         return 2 * self.dim(rows)
 
+    @abc.abstractmethod
     def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
         """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K).
 
         Weights are 1 for a row and 0 for padding.
         """
 
-        def one_chain(t):
-            G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features)
-            return Sums(weight @ G, (weight[:, None] * G).T @ G if outer else None)
-
-        return jax.vmap(one_chain, 1, -1)(theta)
-
+    @abc.abstractmethod
     def centred_outer(
         self, theta: Vectors, features: Rows, weight: Array, centre: Vectors
     ) -> Matrices:
         """Sum of (g - centre)(g - centre)' over shared rows, without cancellation."""
 
-        def one_chain(t, c):
-            G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features) - c
-            return (weight[:, None] * G).T @ G
-
-        return jax.vmap(one_chain, (1, 1), -1)(theta, centre)
-
+    @abc.abstractmethod
     def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
         """Gradients of rows (n, K, ...) drawn separately for each chain: (n, p, K)."""
-        of_rows = jax.vmap(jax.grad(self.loss), (None, 0))
-        return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
 
 
 def check_model(model: Any) -> None:
@@ -186,36 +177,3 @@ def check_model(model: Any) -> None:
     if not isinstance(model, Model):
         hint = "mg.Logistic(), with parentheses" if callable(model) else "mg.Logistic()"
         raise InputTypeError(f"model={model!r:.60}; a model is needed, such as {hint}")
-
-
-def _block_length(rows: Rows) -> int:
-    """The next power of two, to which blocks are padded to avoid recompilation."""
-    return min(BLOCK, max(64, 1 << (count_rows(rows) - 1).bit_length()))
-
-
-def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarray:
-    padded = pad(rows, _block_length(rows))
-    return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
-
-
-@eqx.filter_jit
-def _losses(model: Model, theta: Array, rows: Rows) -> Array:
-    return jax.vmap(model.loss, (None, 0))(theta, rows)
-
-
-@eqx.filter_jit
-def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
-    return jax.vmap(jax.grad(model.loss), (None, 0))(theta, rows)
-
-
-@eqx.filter_jit
-def _losses_and_gradients(model: Model, theta: Array, rows: Rows) -> tuple[Array, Array]:
-    return jax.vmap(jax.value_and_grad(model.loss), (None, 0))(theta, rows)
-
-
-@eqx.filter_jit
-def _hessian(model: Model, theta: Array, rows: Rows, weight: Array) -> Array:
-    def total(t):
-        return weight @ jax.vmap(model.loss, (None, 0))(t, rows)
-
-    return jax.hessian(total)(theta)

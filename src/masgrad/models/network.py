@@ -1,20 +1,22 @@
 """A two-layer ReLU network with the paper's fixed constants, which break its scale invariance."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import relu
 
 from masgrad.data.arrays import as_regression
 from masgrad.errors import InputError
-from masgrad.models.model import Model, Sums
+from masgrad.models.autodiff import AutodiffModel
+from masgrad.models.model import Sums
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors
 
 
-class ReluNetwork(Model):
+@dataclass(frozen=True)
+class ReluNetwork(AutodiffModel):
     """Loss 1/2 (y - f(x))^2 with f(x) = relu(1 + W2 relu(1 + W1 x)) over rows (x, y).
 
     theta = [W1.ravel(), W2.ravel()] with W1 (hidden, inputs) and W2 (1, hidden). At a kink the
@@ -26,10 +28,10 @@ class ReluNetwork(Model):
     row_axis: ClassVar[int] = 1
     several_optima: ClassVar[bool] = True
 
-    inputs: int = eqx.field(static=True)
-    hidden: int = eqx.field(static=True)
+    inputs: int
+    hidden: int
 
-    def __check_init__(self):
+    def __post_init__(self):
         if self.inputs < 1 or self.hidden < 1:
             raise InputError(f"ReluNetwork({self.inputs}, {self.hidden}): sizes must be >= 1")
 

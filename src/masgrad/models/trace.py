@@ -1,6 +1,6 @@
 """Trace regression: a matrix parameter, <X, W>, with squared loss; a linear model of vec(X)."""
 
-import equinox as eqx
+from dataclasses import dataclass
 
 from masgrad.data.arrays import as_regression
 from masgrad.errors import InputError
@@ -8,20 +8,21 @@ from masgrad.models.glm import GLM, add_offset
 from masgrad.types import Array, Rows
 
 
+@dataclass(frozen=True)
 class TraceRegression(GLM):
     """Loss 1/2 (<X, W> - y)^2 over rows (X, y) with X (rows, cols); theta = W.ravel().
 
     Paper: trace regression - the smooth part of the low-rank example
     """
 
-    height: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
+    height: int
+    width: int
 
     def __init__(self, rows: int, cols: int):
         if rows < 1 or cols < 1:
             raise InputError(f"TraceRegression({rows}, {cols}): both sizes must be at least 1")
         super().__init__("gaussian")
-        self.height, self.width = rows, cols
+        self._set(height=rows, width=cols)
 
     def rows(self, data: Rows) -> Rows:
         X, y = as_regression(data)

@@ -8,14 +8,15 @@
 theta is (p,) or, chains last, (p, K); NumPy in, NumPy out, and the same for JAX's traced values.
 The proximal map in the metric of a matrix V is in `metric.py`: it needs these alone. Penalties are
 plain records that JAX traces through (`traced`): the host asks them thousands of times a fit, and
-would feel the cost of anything more.
+would feel the cost of anything more. Fits with a penalty need no JAX; it learns of these records
+when it is loaded already, or with the first kernel.
 """
 
 import abc
+import sys
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
-import jax
 import numpy as np
 
 from masgrad.checks import as_size
@@ -28,9 +29,28 @@ CRITERIA = ("cv", "bic", "aic")
 
 P = TypeVar("P", bound=type)
 
+_UNREGISTERED: list[type] = []
+"""Records that JAX does not know yet."""
+
 
 def traced(cls: P) -> P:
+    """Declare a record that JAX traces through."""
+    _UNREGISTERED.append(cls)
+    if "jax" in sys.modules:
+        register_traced()
+    return cls
+
+
+def register_traced() -> None:
+    """Make the declared records known to JAX."""
+    while _UNREGISTERED:
+        _register(_UNREGISTERED.pop())
+
+
+def _register(cls: type) -> None:
     """Register a record's fields with JAX; it is validated when created, not when rebuilt."""
+    import jax
+
     static = {f.name for f in fields(cls) if f.metadata.get("static")}
     names = [f.name for f in fields(cls) if f.name not in static]
 
@@ -45,7 +65,6 @@ def traced(cls: P) -> P:
         return record
 
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
-    return cls
 
 
 class Penalty(abc.ABC):

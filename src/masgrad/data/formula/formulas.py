@@ -1,13 +1,14 @@
 """Formulas: their structure, before anything is known about the data.
 
 `parse("y ~ a*b - 1")` says that X is made of a, b and their product, without an intercept. The
-grammar is formulaic's, and only its parser is used: nothing in a formula is ever evaluated by
-Python. Whether a column is a number or a category, and which levels it has, is learned from the
-data (`masgrad.data.formula.learning`).
+grammar is formulaic's, whose parser reads whatever is more than a sum of columns: nothing in a
+formula is ever evaluated by Python. Whether a column is a number or a category, and which levels it
+has, is learned from the data (`masgrad.data.formula.learning`).
 """
 
 import ast
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,6 +28,10 @@ MOST_TERMS = 10_000
 """Largest number of terms that a formula may stand for, before equal ones are joined."""
 
 OPERATORS = {"~", "+", "-", ":", "*", "/", "**", "^"}
+
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+SUM_OF_COLUMNS = re.compile(rf" *{NAME} *~ *({NAME}|C\({NAME}\))( *\+ *({NAME}|C\({NAME}\)))* *")
+"""Such as "y ~ a + b + C(g)"."""
 
 ADVICE = (
     f"columns, C(column), arithmetic in I(), and {', '.join((*FUNCTIONS, *LEARNED))} are known: "
@@ -82,16 +87,8 @@ def parse(formula: str, columns: Sequence[str] | None = None) -> Formula:
     """Parse a formula such as "y ~ a + b:C(g)"; "." stands for `columns` other than y."""
     if not isinstance(formula, str):
         raise InputTypeError(f"a formula such as 'y ~ a + b' is needed, got {formula!r:.80}")
-    try:
-        left, right = _sides(formula, columns)
-    except InputError:
-        raise
-    except Exception as error:  # formulaic's own are not ValueErrors; Python's parser adds others
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"formula {formula!r} cannot be read: {reason}") from None
-    terms = tuple(_term(formula, term) for term in right)
-    parsed = Formula(formula, _response(formula, left), terms)
-    if not terms:
+    parsed = _sum_of_columns(formula) or _by_formulaic(formula, columns)
+    if not parsed.terms:
         raise InputError(f"formula {formula!r} has no right-hand side; name a column, or 1")
     if any(parsed.response in columns_of(f.expression) for f in parsed.factors.values()):
         raise InputError(f"formula {formula!r} has the response {parsed.response!r} on both sides")
@@ -110,9 +107,36 @@ def of_columns(response: str, columns: Sequence[str], intercept: bool = True) ->
     return Formula(f"`{response}` ~ {text}", response, ((), *factors) if intercept else factors)
 
 
+def _sum_of_columns(formula: str) -> Formula | None:
+    """A sum of columns and C(column), which needs no grammar; None for any other formula.
+
+    It spares the commonest formulas the import of formulaic, which takes as long as ten small fits.
+    """
+    if not SUM_OF_COLUMNS.fullmatch(formula):
+        return None
+    response, *names = re.findall(r"C\(\w+\)|\w+", formula)
+    factors = (
+        Factor(name, ("column", name.removeprefix("C(").removesuffix(")")), name.endswith(")"))
+        for name in dict.fromkeys(names)
+    )
+    return Formula(formula, response, ((), *((factor,) for factor in factors)))
+
+
+def _by_formulaic(formula: str, columns: Sequence[str] | None) -> Formula:
+    try:
+        left, right = _sides(formula, columns)
+    except InputError:
+        raise
+    except Exception as error:  # formulaic's own are not ValueErrors; Python's parser adds others
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"formula {formula!r} cannot be read: {reason}") from None
+    terms = tuple(_term(formula, term) for term in right)
+    return Formula(formula, _response(formula, left), terms)
+
+
 def _sides(formula: str, columns: Sequence[str] | None) -> tuple[list, list]:
     """The left-hand and right-hand terms, as parsed by formulaic."""
-    from formulaic import Formula  # a second to import, which those without a formula are spared
+    from formulaic import Formula
     from formulaic.parser.algos.tokenize import tokenize
 
     if not formula.strip() or formula.rstrip().endswith("~"):

@@ -154,8 +154,22 @@ def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
         column = column.cast(pa.float64())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    indices = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return indices, [level_of(value) for value in column.dictionary.to_pylist()]
+    indices = to_numpy(column.indices)
+    if column.indices.null_count:
+        indices = np.where(np.isnan(indices), -1, indices)
+    values = [level_of(value) for value in column.dictionary.to_pylist()]
+    return indices.astype(np.int64, copy=False), values
+
+
+def to_numpy(column: pa.Array) -> np.ndarray:
+    """A view of Arrow's numbers; a copy if there are nulls, which become NaN.
+
+    Arrow's own `to_numpy` imports pandas, so that it is left to nulls.
+    """
+    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if number and isinstance(column, pa.Array) and not column.null_count:
+        return np.from_dlpack(column)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def order(name: str, found: Found, declared: Sequence[Any] | None, whole: bool) -> tuple[Any, ...]:

@@ -21,12 +21,16 @@ from masgrad.data.tables.levels import (
     check_levels,
     encode,
     survey,
+    to_numpy,
 )
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
 Columns = Mapping[str, np.ndarray]
 """Numeric columns by name, and codes of categories by `codes_of(name)`."""
+
+IN_MEMORY = "the data frame"
+"""The name of a table in memory in messages."""
 
 
 class Medium(abc.ABC):
@@ -92,11 +96,6 @@ class Medium(abc.ABC):
         return f"row {row}"
 
 
-def codes_of(name: str) -> str:
-    """The key of a category's codes; the column itself may be numeric in another term."""
-    return f"\0{name}"
-
-
 def is_number(kind: pa.DataType) -> bool:
     """Whether an Arrow type is read as numbers; Booleans are 0 and 1, as in formulaic."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
@@ -113,6 +112,11 @@ def kind_of(kind: pa.DataType) -> str:
     return "numeric" if is_number(kind) else "text" if is_text(kind) else str(kind)
 
 
+def codes_of(name: str) -> str:
+    """The key of a category's codes; the column itself may be numeric in another term."""
+    return f"\0{name}"
+
+
 def as_columns(
     batch: pa.RecordBatch, numbers: Iterable[str], lookups: Mapping[str, Lookup]
 ) -> Columns:
@@ -126,7 +130,7 @@ def as_numpy(column: pa.Array) -> np.ndarray:
     """A view of Arrow's numbers; a copy if there are nulls, which become NaN, or Booleans."""
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-    return column.to_numpy(zero_copy_only=False)
+    return to_numpy(column)
 
 
 def cut(batches: Iterable[Columns], size: int) -> Iterator[Columns]:
@@ -240,3 +244,17 @@ def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int
             return f"row {row} of {path}"
         row -= count
     return f"row {row} after {paths[-1]}"
+
+
+def whole(values: Any) -> pa.Array:
+    """A column as one contiguous array, copied only if it is chunked."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def encode_it(name: Any, kind: Any) -> InputTypeError:
+    """The error for a column of an X that is not numeric."""
+    return InputTypeError(
+        f"column {name!r} is not numeric ({kind}); encode or drop it, or use a formula"
+    )

@@ -1,4 +1,7 @@
-"""Paths of table files from a path, a pattern, a directory or a list of them."""
+"""What a table is given as: paths of files, a pattern or a directory, or an object of some library.
+
+Nothing here imports the library that reads the table.
+"""
 
 import glob
 import os
@@ -6,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from masgrad.data.tables.csv import csv_names
-from masgrad.data.tables.parquet import parquet_names
 from masgrad.errors import InputError, InputTypeError
+from masgrad.types import is_from
 
 SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "CSV"}
 
@@ -67,6 +69,33 @@ def is_paths(data: Any) -> bool:
     return bool(listed) and all(isinstance(item, str | os.PathLike) for item in listed)
 
 
+def is_pandas(data: Any) -> bool:
+    """Whether this is a data frame of pandas, which is imported for such data alone."""
+    return is_from("pandas", data, "DataFrame")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a data frame; dictionaries of columns do not count."""
+    if is_pandas(data) or is_from("pyarrow", data, "Table", "RecordBatch"):
+        return True
+    if not hasattr(type(data), "columns"):
+        return False
+    import narwhals as nw
+
+    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame)
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether this is a dataset of pyarrow."""
+    return is_from("pyarrow.dataset", data, "Dataset")
+
+
 def column_names(path: Path) -> list[str]:
     """The columns of a file that "." in a formula stands for, including the response."""
-    return csv_names(path) if kind(path) == "CSV" else parquet_names(path)
+    if kind(path) == "CSV":
+        from masgrad.data.tables.csv import csv_names
+
+        return csv_names(path)
+    from masgrad.data.tables.parquet import parquet_names
+
+    return parquet_names(path)

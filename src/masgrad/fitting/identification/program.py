@@ -1,8 +1,6 @@
 """The linear program for a recession direction, below a size and within bounds."""
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from masgrad.fitting.identification.rank import BORDER
 
@@ -27,6 +25,9 @@ def maximal_direction(Z: np.ndarray) -> np.ndarray | None:
     n, k = Z.shape
     if not n:
         return np.zeros(k)
+    from scipy import sparse  # as long to import as a small fit takes, and seldom needed
+    from scipy.optimize import linprog
+
     done = linprog(
         np.concatenate([np.zeros(k), -np.ones(n)]),
         A_ub=sparse.hstack([sparse.csr_array(-Z), sparse.identity(n)]).tocsr(),

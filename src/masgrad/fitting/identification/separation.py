@@ -13,7 +13,6 @@ from collections.abc import Generator
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import nnls
 
 from masgrad.data.arrays import count_rows, pick
 from masgrad.data.source import Source
@@ -102,6 +101,8 @@ def with_signs(
     signs = np.where(infinite, np.nan, 0.0)
     if null.shape[1] > LARGEST_SIGNED:
         return replace(separation, signs=signs)
+    from scipy.optimize import nnls  # heavy, and seldom needed
+
     Z = _nearest(objective, reader, sample, separation)
     for j in np.flatnonzero(infinite & (likely != 0)):
         wanted = likely[j] * (J[j] @ null)

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.arrays import blocks, count_rows, leaves
 from masgrad.data.designs.structured import Structured, powers
 from masgrad.data.regression import total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
@@ -298,7 +297,7 @@ class Objective:
 
     def admits(self, rows: Rows) -> bool:
         """Whether all values are finite, and the responses such as the family has."""
-        finite = all(np.isfinite(a).all() for a in jax.tree.leaves(rows))
+        finite = all(np.isfinite(a).all() for a in leaves(rows))
         return finite and self._admits_responses(rows)
 
     def _admits_responses(self, rows: Rows) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc, fdtrc
 
 from masgrad.checks import as_number
 from masgrad.errors import InputError, printable
@@ -110,9 +110,9 @@ def wald_test(of: Coefficients, R: Any, q: Any = None) -> WaldTest:
     region = Region(found.estimate, found.cov, np.inf, 1.0, found.labels, root)
     statistic, k = float(region.distance(found.value)), len(found.value)
     if of.df is None:
-        return WaldTest(statistic, k, float(stats.chi2.sf(statistic, k)))
+        return WaldTest(statistic, k, float(chdtrc(k, statistic)))
     F = statistic * (of.df - k + 1) / (k * of.df)
-    return WaldTest(statistic, k, float(stats.f.sf(F, k, of.df - k + 1)))
+    return WaldTest(statistic, k, float(fdtrc(k, of.df - k + 1, F)))
 
 
 def region(of: Coefficients, R: Any, level: float) -> Region:

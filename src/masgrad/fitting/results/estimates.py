@@ -17,16 +17,18 @@ F, and for the maximum each Z_j is divided by a standard error of its own, drawn
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy import optimize, stats
+from scipy.special import chdtr, chdtri, fdtri, ndtr, ndtri, stdtr, stdtrit
 
 from masgrad.checks import as_number
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.objective.coordinates import Coordinates
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 INTERVAL_METHODS = ("pointwise", "simultaneous", "bonferroni", "scheffe")
 
@@ -80,7 +82,7 @@ class Estimates:
     @property
     def pvalues(self) -> np.ndarray:
         """Two-sided p-values, each of one estimate."""
-        return 2 * reference(self.df).sf(np.abs(self.zvalues))
+        return 2 * probability(-np.abs(self.zvalues), self.df)
 
     def conf_int(self, alpha: float = 0.05, method: str = "pointwise") -> np.ndarray:
         """Intervals (k, 2); `method` is that of `Result.conf_int`."""
@@ -88,20 +90,20 @@ class Estimates:
         middle = np.where(np.isinf(half), 0.0, self.estimate)  # infinite, or without a sign
         return np.column_stack([middle - half, middle + half])
 
+    def to_numpy(self, alpha: float = 0.05, method: str = "pointwise") -> np.ndarray:
+        """For each estimate its value, standard error, statistic, p-value and interval, (k, 6)."""
+        ends = self.conf_int(alpha, method)
+        return np.column_stack([self.estimate, self.se, self.zvalues, self.pvalues, ends])
+
     def to_frame(
         self, alpha: float = 0.05, method: str = "pointwise", *, heading: str = "estimate"
-    ) -> pd.DataFrame:
+    ) -> "pd.DataFrame":
         """A row for each estimate: its value, standard error, test and interval."""
-        z, ends = "z" if self.df is None else "t", self.conf_int(alpha, method)
-        columns = {
-            heading: self.estimate,
-            "std err": self.se,
-            z: self.zvalues,
-            f"P>|{z}|": self.pvalues,
-            "lower": ends[:, 0],
-            "upper": ends[:, 1],
-        }
-        return pd.DataFrame(columns, list(self.labels))
+        import pandas as pd
+
+        z = "z" if self.df is None else "t"
+        columns = [heading, "std err", z, f"P>|{z}|", "lower", "upper"]
+        return pd.DataFrame(self.to_numpy(alpha, method), list(self.labels), columns)
 
     def __repr__(self) -> str:
         return printable(repr(self.to_frame()), "\n")
@@ -180,9 +182,14 @@ def coefficients(fitted: Fitted) -> Coefficients:
 # Laws and quantiles.
 
 
-def reference(df: int | None) -> Any:
-    """The normal law, or Student's where the covariance came from a few chains."""
-    return stats.norm if df is None else stats.t(df)
+def probability(z: np.ndarray, df: int | None) -> np.ndarray:
+    """P(Z <= z) of the normal law, or of Student's where the covariance came from a few chains."""
+    return ndtr(z) if df is None else stdtr(df, z)
+
+
+def quantile(level: float, df: int | None) -> float:
+    """The z at which `probability` is the level."""
+    return float(ndtri(level) if df is None else stdtrit(df, level))
 
 
 def covariance_of(R: np.ndarray, cov: np.ndarray) -> np.ndarray:
@@ -206,7 +213,7 @@ def half_widths(
             f"method={method!r} is not known; use one of {', '.join(INTERVAL_METHODS)}"
         )
     if method == "pointwise":
-        return reference(df).ppf(1 - alpha / 2) * se
+        return quantile(1 - alpha / 2, df) * se
     known = np.isfinite(se) & (se > 0)
     return _multiple(cov[np.ix_(known, known)], df, alpha, method) * se
 
@@ -215,7 +222,7 @@ def _multiple(cov: np.ndarray, df: int | None, alpha: float, method: str) -> flo
     """c, from the covariance of what is identified."""
     k = max(len(cov), 1)
     if method == "bonferroni" or k == 1:
-        return float(reference(df).ppf(1 - alpha / (2 * k)))
+        return quantile(1 - alpha / (2 * k), df)
     scale = np.sqrt(np.diag(cov))
     L = _factor(cov / np.outer(scale, scale))
     if method == "scheffe":
@@ -226,10 +233,10 @@ def _multiple(cov: np.ndarray, df: int | None, alpha: float, method: str) -> flo
 def joint_quantile(k: int, df: int | None, level: float) -> float:
     """Quantile of the Wald statistic of k combinations: chi-squared, or Hotelling's."""
     if df is None:
-        return float(stats.chi2.ppf(level, k))
+        return float(chdtri(k, 1 - level))
     if df < k:
         raise InputError(f"{k} combinations have no joint law from {df + 1} chains; take more")
-    return float(stats.f.ppf(level, k, df - k + 1) * k * df / (df - k + 1))
+    return float(fdtri(k, df - k + 1, level) * k * df / (df - k + 1))
 
 
 def max_quantile(L: np.ndarray, df: int | None, level: float) -> float:
@@ -238,13 +245,16 @@ def max_quantile(L: np.ndarray, df: int | None, level: float) -> float:
     peak = _peaks(L, df) ** 2
 
     def beyond(c: float) -> float:
-        return float(stats.chi2.cdf(c**2 / peak, r).mean()) - level
+        return float(chdtr(r, c**2 / peak).mean()) - level
 
-    law = reference(df)
-    low, high = law.ppf((1 + level) / 2), law.ppf(1 - (1 - level) / (2 * k))
+    low, high = quantile((1 + level) / 2, df), quantile(1 - (1 - level) / (2 * k), df)
     if beyond(low) >= 0:  # all of one mind: pointwise, up to the error of the draws
-        return float(low)
-    return float(high) if beyond(high) <= 0 else float(optimize.brentq(beyond, low, high))  # pyright: ignore
+        return low
+    if beyond(high) <= 0:
+        return high
+    from scipy.optimize import brentq
+
+    return float(brentq(beyond, low, high))  # pyright: ignore
 
 
 def _peaks(L: np.ndarray, df: int | None) -> np.ndarray:

@@ -5,10 +5,9 @@ The names are those of statsmodels.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.results import contrasts
@@ -16,6 +15,9 @@ from masgrad.fitting.results.contrasts import Contrast, Region, WaldTest
 from masgrad.fitting.results.estimates import Coefficients, coefficients, labels_of
 from masgrad.fitting.uncertainty import likelihood
 from masgrad.inference.law import Law
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -33,7 +35,18 @@ class Inference(Fitted):
         return coefficients(self)
 
     def _named(self, values: np.ndarray) -> Any:
-        return pd.Series(values, self.names) if self.names else values
+        if not self.names:
+            return values
+        import pandas as pd
+
+        return pd.Series(values, self.names)
+
+    def _framed(self, values: np.ndarray, columns: list[Any]) -> Any:
+        if not self.names:
+            return values
+        import pandas as pd
+
+        return pd.DataFrame(values, list(self.names), columns)
 
     @property
     def params(self) -> Any:
@@ -69,18 +82,18 @@ class Inference(Fitted):
                 quantile of max |z|, the shortest), "bonferroni", "scheffe" (for all contrasts).
         """
         ends = self.coefficients.conf_int(alpha, method)
-        return pd.DataFrame(ends, self.names, columns=[0, 1]) if self.names else ends
+        return self._framed(ends, [0, 1])
 
-    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+    def to_frame(self, alpha: float = 0.05) -> "pd.DataFrame":
         """A row for each parameter: coef, std err, z (or t), P>|z|, lower, upper."""
         return self.coefficients.to_frame(alpha, heading="coef")
 
     def cov_params(self) -> Any:
         """Covariance of the estimate, (p, p)."""
-        names, cov = list(self.names), self.cov.copy()
+        cov = self.cov.copy()
         cov[self.not_identified], cov[:, self.not_identified] = np.nan, np.nan
         np.fill_diagonal(cov, self.coefficients.se**2)
-        return pd.DataFrame(cov, names, names) if names else cov
+        return self._framed(cov, list(self.names))
 
     @property
     def law(self) -> Law:

@@ -13,25 +13,25 @@ infinity, with the whole range as its interval.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from masgrad.checks import as_number
 from masgrad.data.arrays import BLOCK
-from masgrad.data.formula.terms import Terms
+from masgrad.data.matrices import matrices
 from masgrad.data.regression import as_vector, weigh
-from masgrad.data.table_source import predictors
 from masgrad.errors import InputError, InputTypeError, MissingWarning, say
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.rank import BORDER
 from masgrad.fitting.objective.objective import Objective
-from masgrad.fitting.results.estimates import coefficients, reference
-from masgrad.fitting.sources import matrices
+from masgrad.fitting.results.estimates import coefficients, quantile
 from masgrad.models.glm import GLM
-from masgrad.models.network import ReluNetwork
+from masgrad.precision import jax_float64
 from masgrad.types import Array
+
+if TYPE_CHECKING:
+    from masgrad.data.formula.terms import Terms
 
 INTERVAL = ("se", "lower", "upper")
 """Columns beside the mean, or the linear predictor, where an interval is asked for."""
@@ -60,6 +60,8 @@ def predict(
     columns = {n: np.concatenate([none, *(part[n] for part in parts)]) for n in names}
     if interval is None:
         return columns[which]
+    import pandas as pd
+
     return pd.DataFrame(columns, data.index if isinstance(data, pd.DataFrame) else None)
 
 
@@ -110,7 +112,7 @@ def _columns(
     limit = np.asarray(response.mean(np.where(sides == 0, t, sides * np.inf)))
     if J is None or interval is None:
         return (limit,), t
-    c = reference(result.df).ppf((1 + interval) / 2)
+    c = quantile((1 + interval) / 2, result.df)
     mean, *others = _with_interval(response, t, _errors(result, J), c)
     return (np.where(sides == 0, mean, limit), *others), t
 
@@ -121,6 +123,8 @@ def _rows(
     """Blocks of the rows to predict, and how to name a row."""
     check_offset(result, offset, exposure)
     if isinstance(result.model, GLM) and result.terms is not None:
+        from masgrad.data.table_source import predictors
+
         source = predictors(result.terms, data, offset, exposure)
         return source.blocks(), source.place
     known = _known(offset, exposure, data)
@@ -169,11 +173,16 @@ def _beside(blocks: Iterator[np.ndarray], known: np.ndarray | None) -> Blocks:
 def _predictor(result: Fitted, X: np.ndarray, slopes: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """t at every row and, if asked for, its gradient in theta."""
     theta = result.finite_theta
-    if not isinstance(result.model, ReluNetwork):
+    if isinstance(result.model, GLM):
         return X @ theta, X if slopes else None
+    return _nonlinear(result.model.predict, theta, X, slopes)  # pyright: ignore
+
+
+@jax_float64
+def _nonlinear(at: Callable[..., Array], theta: np.ndarray, X: np.ndarray, slopes: bool) -> Any:
+    """The same for a model that predicts by `at(theta, x)`."""
     import jax
 
-    at = result.model.predict
     t = np.asarray(jax.vmap(at, (None, 0))(theta, X))
     t = np.where(np.isfinite(X).all(1), t, np.nan)  # a unit of -inf is 0, as if it were known
     return t, np.asarray(jax.vmap(jax.grad(at), (None, 0))(theta, X)) if slopes else None
@@ -212,7 +221,7 @@ def _response(result: Fitted) -> Response:
     match result.model:
         case GLM(family=family):
             return Response(family.mean, *family.range)
-        case ReluNetwork():
+        case model if hasattr(model, "predict"):
             return Response(lambda t: t)
         case None:
             raise InputTypeError(
@@ -243,6 +252,7 @@ def _with_interval(
     return mean, delta, lower, upper
 
 
+@jax_float64
 def _mean_and_slope(mean: Callable[[Array], Array], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean and its derivative at every t."""
     import jax
@@ -262,7 +272,7 @@ class Missing:
         terms: of the formula, if there was one.
     """
 
-    def __init__(self, names: Sequence[str], terms: Terms | None):
+    def __init__(self, names: Sequence[str], terms: "Terms | None"):
         self.names, self.terms = names, terms
         self.rows = self.count = self.first = 0
         self.why = ""

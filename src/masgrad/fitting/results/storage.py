@@ -9,11 +9,10 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from masgrad.data.formula.terms import Terms
 from masgrad.errors import InputError, MasgradError, printable
 from masgrad.files import replaced
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
@@ -28,11 +27,12 @@ from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
 from masgrad.models.families import make_family
 from masgrad.models.glm import GLM
-from masgrad.models.mixture import GaussianMixture
 from masgrad.models.model import Model
-from masgrad.models.network import ReluNetwork
 from masgrad.models.trace import TraceRegression
 from masgrad.version import __version__
+
+if TYPE_CHECKING:
+    from masgrad.data.formula.terms import Terms
 
 FORMAT, OLD_FORMAT = "masgrad result 3", "masgrad result 2"
 
@@ -179,12 +179,20 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         recession=_unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
         separated=np.array(body.get("separated", []), bool),
         status=Status[body["status"]],
-        terms=None if body["terms"] is None else Terms.from_json(body["terms"]),
+        terms=_terms(body["terms"]),
         df=body["df"],
         kind=body["kind"],
         target=body["target"],
         notes=tuple(body["notes"]),
     )
+
+
+def _terms(body: dict[str, Any] | None) -> "Terms | None":
+    if body is None:
+        return None
+    from masgrad.data.formula.terms import Terms
+
+    return Terms.from_json(body)
 
 
 def _fit_info(values: dict[str, Any]) -> FitInfo:
@@ -244,6 +252,10 @@ def _model_to_json(model: Model | None) -> dict[str, Any] | None:
             family = model.family
             said = {"family": family.name, "link": family.link, "parameter": family.parameter}
             return {"name": "GLM", **said}
+    from masgrad.models.mixture import GaussianMixture  # these bring JAX
+    from masgrad.models.network import ReluNetwork
+
+    match model:
         case GaussianMixture():
             sigma = float(model.sigma)
             return {"name": "GaussianMixture", "components": model.components, "sigma": sigma}
@@ -258,5 +270,8 @@ def _model_from_json(spec: dict[str, Any] | None) -> Model | None:
     spec = dict(spec)
     if spec["name"] == "GLM":
         return GLM(make_family(spec["family"], spec["link"], spec["parameter"]))
+    from masgrad.models.mixture import GaussianMixture
+    from masgrad.models.network import ReluNetwork
+
     kinds = {c.__name__: c for c in (TraceRegression, GaussianMixture, ReluNetwork)}
     return kinds[spec.pop("name")](**spec)

@@ -17,7 +17,6 @@ import numpy as np
 
 from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
-from masgrad.data.table_source import table_source
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
@@ -62,6 +61,8 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     options = options_of("update", {"cov_type": same} | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
     if old.terms is not None:
+        from masgrad.data.table_source import table_source
+
         source = table_source(data, old.terms, options.memory, options.block_size, **options.roles)
     else:
         source, _ = as_source(

@@ -83,7 +83,7 @@ def headings(result: Inference, alpha: float) -> list[str]:
 
 def cells(result: Inference, alpha: float) -> list[tuple[str, list[str]]]:
     """A name and six rounded numbers for each parameter."""
-    rows = result.to_frame(alpha).to_numpy()
+    rows = result.coefficients.to_numpy(alpha)
     return [
         (printable(name), [number(t), number(s), f"{z:.3f}", f"{p:.3f}", number(low), number(high)])
         for name, (t, s, z, p, low, high) in zip(result.labels, rows, strict=True)

@@ -1,0 +1,103 @@
+"""Models by automatic differentiation: `loss(theta, z)` of one row is all that they need to write.
+
+Blocks of rows are padded to a power of two, so that a function is compiled for a few lengths only.
+"""
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from masgrad.data.arrays import BLOCK, count_rows, pad
+from masgrad.models.model import Model, RowSums, Sums
+from masgrad.types import Array, Matrices, Rows, Vectors
+
+
+class AutodiffModel(Model):
+    """A model whose derivatives JAX finds; a subclass has `loss`, `dim`, and `rows` for checks."""
+
+    def row_losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        return _on_block(_losses, self, theta, rows)
+
+    def row_gradients(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        return _on_block(_gradients, self, theta, rows)
+
+    def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sum of the rows' Hessians, (p, p)."""
+        length = _block_length(rows)
+        weight = (np.arange(length) < count_rows(rows)).astype(float)
+        return np.asarray(_hessian(self, theta, pad(rows, length), weight))
+
+    def row_sums(
+        self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
+    ) -> RowSums:
+        """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
+        padded, n = pad(rows, _block_length(rows)), count_rows(rows)
+        values, G = (np.asarray(a)[:n] for a in _losses_and_gradients(self, theta, padded))
+        H = self.hessian_sum(theta, rows) if hessian else None
+        return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
+
+    def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
+        change = self.row_gradients(theta + step, rows) - self.row_gradients(theta, rows)
+        return change.sum(0) - self.hessian_sum(theta, rows) @ step
+
+    def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
+        """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K).
+
+        Weights are 1 for a row and 0 for padding.
+        """
+
+        def one_chain(t):
+            G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features)
+            return Sums(weight @ G, (weight[:, None] * G).T @ G if outer else None)
+
+        return jax.vmap(one_chain, 1, -1)(theta)
+
+    def centred_outer(
+        self, theta: Vectors, features: Rows, weight: Array, centre: Vectors
+    ) -> Matrices:
+        """Sum of (g - centre)(g - centre)' over shared rows, without cancellation."""
+
+        def one_chain(t, c):
+            G = jax.vmap(jax.grad(self.loss), (None, 0))(t, features) - c
+            return (weight[:, None] * G).T @ G
+
+        return jax.vmap(one_chain, (1, 1), -1)(theta, centre)
+
+    def paired_gradients(self, theta: Vectors, rows: Rows) -> Array:
+        """Gradients of rows (n, K, ...) drawn separately for each chain: (n, p, K)."""
+        of_rows = jax.vmap(jax.grad(self.loss), (None, 0))
+        return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
+
+
+def _block_length(rows: Rows) -> int:
+    """The next power of two, to which blocks are padded to avoid recompilation."""
+    return min(BLOCK, max(64, 1 << (count_rows(rows) - 1).bit_length()))
+
+
+def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarray:
+    padded = pad(rows, _block_length(rows))
+    return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
+
+
+@eqx.filter_jit
+def _losses(model: Model, theta: Array, rows: Rows) -> Array:
+    return jax.vmap(model.loss, (None, 0))(theta, rows)
+
+
+@eqx.filter_jit
+def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
+    return jax.vmap(jax.grad(model.loss), (None, 0))(theta, rows)
+
+
+@eqx.filter_jit
+def _losses_and_gradients(model: Model, theta: Array, rows: Rows) -> tuple[Array, Array]:
+    return jax.vmap(jax.value_and_grad(model.loss), (None, 0))(theta, rows)
+
+
+@eqx.filter_jit
+def _hessian(model: Model, theta: Array, rows: Rows, weight: Array) -> Array:
+    def total(t):
+        return weight @ jax.vmap(model.loss, (None, 0))(t, rows)
+
+    return jax.hessian(total)(theta)
