@@ -7,9 +7,10 @@ import pytest
 import statsmodels.api as sm
 
 from masgrad.errors import InputError
-from masgrad.models.families import LINKS, as_family, make_family
+from masgrad.models.families import LINKS
 from masgrad.models.family import LikelihoodSums
-from masgrad.precision import float64
+from masgrad.models.glm import as_family, make_family
+from masgrad.types import float64
 
 PAIRS = [(name, link) for name, links in LINKS.items() for link in links]
 SM = {

@@ -14,7 +14,6 @@ LAYERS = [
         "types",
         "errors",
         "files",
-        "precision",
         "interrupts",
         "checks",
         "cores",

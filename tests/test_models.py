@@ -12,7 +12,7 @@ import statsmodels.api as sm
 import masgrad as mg
 import scenarios
 from masgrad.data.regression import Regression
-from masgrad.models.families import as_family
+from masgrad.models.glm import as_family
 
 CASES = [c[0] for c in scenarios.all_models(np.random.default_rng(0))]
 

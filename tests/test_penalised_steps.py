@@ -7,9 +7,9 @@ import masgrad as mg
 from masgrad.fitting.objective.coordinates import identity
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.proximal_newton import optimum_in_memory
-from masgrad.fitting.penalised.steps import newton_step, predicted_step
-from masgrad.precision import float64
+from masgrad.fitting.penalised.optimum.proximal_newton import optimum_in_memory
+from masgrad.fitting.penalised.optimum.steps import newton_step, predicted_step
+from masgrad.types import float64
 from scenarios import sparse
 
 

@@ -23,8 +23,7 @@ from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.models.custom import CustomLoss
 from masgrad.penalties.structured import Nuclear
-from masgrad.precision import float64
-from masgrad.types import Array, Vectors
+from masgrad.types import Array, Vectors, float64
 
 GROUP_CHAINS, MOST_GROUPS, VECTOR_LANES = 64, 16, 4
 BUFFER_NUMBERS, BUFFER_RECORDS = 2**21, 256

@@ -29,9 +29,8 @@ from masgrad.errors import (
 from masgrad.kernels.field import make_field
 from masgrad.kernels.kernel import Kernel
 from masgrad.models.model import Model
-from masgrad.precision import float64
 from masgrad.progress import Progress
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 CHUNK_SECONDS = 0.1
 PATH_BYTES = 8 * 2**30

@@ -16,8 +16,7 @@ from masgrad.covariance.root import LowRankRoot, Root, check_sign
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.errors import InputError
 from masgrad.models.model import Model
-from masgrad.precision import float64
-from masgrad.types import Array, Part, RootKind, Rows
+from masgrad.types import Array, Part, RootKind, Rows, float64
 
 PARTS: tuple[Part, ...] = ("mean", "cov", "hessian")
 

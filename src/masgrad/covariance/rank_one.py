@@ -26,8 +26,7 @@ from masgrad.covariance.root import Root, times, transposed_times
 from masgrad.covariance.rotation import rotation
 from masgrad.data.arrays import as_rows, pad
 from masgrad.errors import InputError
-from masgrad.precision import float64
-from masgrad.types import Array, namespace
+from masgrad.types import Array, float64, namespace
 
 CHUNK_ROWS = 4096
 PROBE_VECTORS = 8

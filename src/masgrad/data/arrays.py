@@ -17,6 +17,20 @@ from masgrad.types import Rows
 BLOCK = 4096
 """Rows of a host block: a few hundred kilobytes, which stay in cache between two products."""
 
+BLOCK_BYTES, MOST_ROWS, FEWEST_BLOCKS = 6 << 20, 16 * BLOCK, 64
+"""Size of a long block, its largest number of rows, and how many blocks rows are cut into at least,
+so that their order can be judged. With shorter ones Python's threads wait for each other."""
+
+CODED_BYTES = 1 << 26
+"""The same for blocks whose categories are codes, were they written out."""
+
+
+def block_of(count: int | None, p: int, coded: bool = False) -> int:
+    """Rows of a block, of so many rows with p columns."""
+    room = (CODED_BYTES if coded else BLOCK_BYTES) // (8 * max(p, 1))
+    few = MOST_ROWS if coded or count is None else count // FEWEST_BLOCKS
+    return max(BLOCK, min(room, few, MOST_ROWS))
+
 
 def as_rows(data: Any, names: tuple[str, ...] = (), finite: bool = True) -> Rows:
     """Data as a pytree of finite NumPy arrays of one length; floats become float64.
@@ -194,6 +208,19 @@ def empty_columns(n: int, p: int) -> np.ndarray:
     Their distance is not a power of 2, which would map them to the same few cache lines.
     """
     return np.empty((p, n + 8))[:, :n].T
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The rows of several arrays, one after the other; coded and sparse ones stay so."""
+    first = parts[0]
+    if isinstance(first, Structured) and all(type(part) is type(first) for part in parts):
+        return first.followed_by(parts[1:])
+    return np.concatenate(parts)
+
+
+def powers(X: Any, k: int) -> Any:
+    """The entries' absolute values to the power k, of any design matrix."""
+    return X.power(k) if isinstance(X, Structured) else np.abs(X) ** k
 
 
 def is_structured(rows: Rows) -> bool:

@@ -20,6 +20,10 @@ Place = Callable[[int], str]
 """Maps a row's number to its name in messages."""
 
 
+MOST_COUNTED = 1 << 10
+"""Whole numbers below which responses are counted."""
+
+
 class Regression(NamedTuple):
     """X (n, p), y (n,), and frequencies and offsets, each (n,) or None."""
 
@@ -54,6 +58,21 @@ def total_weight(rows: Rows) -> float:
     """The sum of the frequencies: the number of observations that the rows represent."""
     weight = weight_of(rows)
     return count_rows(rows) if weight is None else float(weight.sum())
+
+
+def distinct(rows: Rows) -> tuple[np.ndarray, np.ndarray | None]:
+    """Responses and their weights; of small whole numbers each once, with the weight of its rows.
+
+    A logarithm of the gamma function for every row would take as long as its gradient.
+    """
+    y, weight = rows[1], weight_of(rows)
+    if not (float(y[0]).is_integer() and 0 <= y.min() <= y.max() < MOST_COUNTED):
+        return y, weight
+    whole = y.astype(np.intp)
+    if not np.array_equal(whole, y):
+        return y, weight
+    counts = np.bincount(whole, weight).astype(np.float64)
+    return np.arange(len(counts), dtype=np.float64), counts
 
 
 def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray:

@@ -12,8 +12,7 @@ import numpy as np
 
 from masgrad.data.source import Stream
 from masgrad.errors import InputError, InputTypeError
-from masgrad.precision import float64
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 
 class Simulator(eqx.Module):

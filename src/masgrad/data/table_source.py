@@ -4,8 +4,8 @@ Weights, offset and exposure are columns of the table, by name, or arrays beside
 such arrays become columns of it under names that no column has.
 
 Columns arrive as views of Arrow's buffers, are cut to blocks and copied once, into the (p, n)
-buffer of a block. A missing number is NaN in its block. In a random order, row groups are permuted
-and whole blocks pass through a shuffle buffer.
+buffer of a block. A missing number is NaN. In a random order, row groups are permuted and whole
+blocks are shuffled.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK
+from masgrad.data.arrays import BLOCK, block_of
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
@@ -31,10 +31,6 @@ from masgrad.types import Rows
 
 MEMORY_BYTES = 512 * 2**20
 """Default limit on the memory used for reading, in bytes."""
-
-CODED_BYTES, MOST_CODED_ROWS = 1 << 26, 16 * BLOCK
-"""Size of a block whose categories are codes, if it were written out, and its largest number of
-rows: such blocks are long, since adding up their p^2 sums costs as much as many rows."""
 
 MOST_SHUFFLED_BLOCKS = 1024
 """Largest number of blocks in a shuffle buffer."""
@@ -195,8 +191,8 @@ def table_rows(
     medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
-    if terms.is_coded and block == BLOCK:
-        block = max(BLOCK, min(CODED_BYTES // (8 * len(terms.names)), MOST_CODED_ROWS))
+    if block == BLOCK:
+        block = block_of(medium.count, len(terms.names), terms.is_coded)
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source

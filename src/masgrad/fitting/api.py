@@ -14,7 +14,7 @@ from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.penalties.penalty import Penalty
-from masgrad.precision import float64
+from masgrad.types import float64
 
 POSITIONAL = ("passes", "penalty", "weights")
 OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)

@@ -1,7 +1,6 @@
 """From an estimate to the record of a fit: units of theta, status, diagnostics, notes.
 
-The record holds no rows. So that later rows can be added to it (`update`), dH / dphi and dM / dphi
-are summed over the pilot rows, if there are no more than `MOST_COLUMNS` columns.
+For later rows (`update`) dH / dphi and dM / dphi of pilot rows are kept, up to `MOST_COLUMNS`.
 """
 
 from dataclasses import replace

@@ -30,8 +30,8 @@ from masgrad.fitting.status import Status
 from masgrad.models.glm import GLM
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import L1, L2, ElasticNet
-from masgrad.precision import float64
 from masgrad.progress import Progress
+from masgrad.types import float64
 
 ROW_GROUP = 1 << 16
 """Rows that are written at a time: a row group of a Parquet file."""

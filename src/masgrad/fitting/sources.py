@@ -16,13 +16,14 @@ import numpy as np
 from masgrad.data.arrays import (
     BLOCK,
     as_regression,
+    block_of,
     count_rows,
     is_simulator,
+    joined,
     leaves,
     not_a_matrix,
     pick,
 )
-from masgrad.data.designs.structured import joined
 from masgrad.data.regression import ROLES, as_vector, beside, design_effect, only, weigh
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
@@ -155,6 +156,7 @@ def _arrays(model: GLM, data: Any, block: int, roles: dict[str, Any]) -> Arrays:
     rows, names, kept = _regression(model, data, roles)
     if not len(rows[1]):
         raise InputError("every weight is 0; at least one row of positive weight is needed")
+    block = block_of(*rows[0].shape) if block == BLOCK else block
     return Arrays(rows, names, block, kept=kept)
 
 

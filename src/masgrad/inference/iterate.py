@@ -30,9 +30,8 @@ from masgrad.kernels.kernel import Kernel, State
 from masgrad.kernels.landscape import landscape
 from masgrad.kernels.running import RunningRoot
 from masgrad.models.model import Model
-from masgrad.precision import float64
 from masgrad.progress import Progress
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 CHUNK_STEPS = 32
 """Steps between two updates of the progress bar."""

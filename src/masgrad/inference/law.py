@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from masgrad.errors import InputError
-from masgrad.precision import jax_float64
-from masgrad.types import Array
+from masgrad.types import Array, jax_float64
 
 Target = Literal["iterate", "ERM", "theta*"]
 

@@ -25,8 +25,7 @@ from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.landscape import landscape
 from masgrad.kernels.stability import Linearised, linearise
 from masgrad.models.model import Model, check_model
-from masgrad.precision import float64
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 
 @float64

@@ -7,6 +7,7 @@ outer products (B, p(p+1)/2), formed once a run while they fit in memory; past t
 weighted rows are multiplied.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,15 @@ import numpy as np
 from masgrad.checks import as_number
 from masgrad.data.arrays import as_regression, not_a_matrix
 from masgrad.data.regression import offset_of, weight_of
-from masgrad.models.families import as_family, make_family
-from masgrad.models.family import Family
+from masgrad.errors import InputError
+from masgrad.models.families import (
+    ALIASES,
+    CANONICAL_FAMILIES,
+    GENERAL_FAMILIES,
+    LINKS,
+    PARAMETERS,
+)
+from masgrad.models.family import SHOWN_NAMES, Family
 from masgrad.models.gram import SinglePrecision, gram, gram_and_peak
 from masgrad.models.model import Model, RowSums, Sums
 from masgrad.models.triangle import from_triangle, row_products
@@ -153,6 +161,49 @@ class GLM(Model):
         X = self.design(rows)
         r = self.family.slope((X * theta.T).sum(-1), rows[1])
         return namespace(r).moveaxis(r[..., None] * X, 1, 2)
+
+
+def as_family(family: "Family | str", link: str | None = None) -> Family:
+    """A family, or its name with its parameter, such as "tweedie(1.6)", and a link."""
+    if isinstance(family, Family):
+        return family if link is None else make_family(family.name, link, family.parameter)
+    if not isinstance(family, str):
+        raise InputError(f"family={family!r:.60}; a name is needed, such as 'poisson'")
+    said = re.fullmatch(r"\s*([A-Za-z_ -]+?)\s*(?:\((.*)\))?\s*", family)
+    name = re.sub(r"[ -]", "_", said[1].lower()) if said else family
+    name = ALIASES.get(name, name)
+    if name not in LINKS:
+        known = ", ".join(sorted([*LINKS, "binomial"]))
+        raise InputError(f"family={family!r} is not known; use one of {known}")
+    return make_family(name, link, _number(family, said[2]) if said and said[2] else None)
+
+
+def _number(family: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"family={family!r}: {text!r} is not a number; write it as in 'tweedie(1.5)'"
+        ) from None
+
+
+def make_family(name: str, link: str | None, parameter: float | None = None) -> Family:
+    """The family with this name, link and parameter."""
+    link = LINKS[name][0] if link is None else link
+    shown = SHOWN_NAMES.get(name, name)
+    if link not in LINKS[name]:
+        known = ", ".join(LINKS[name])
+        raise InputError(f"link={link!r} is not known for the {shown} family; use one of {known}")
+    if parameter is None:
+        given = {}
+    elif name in PARAMETERS:
+        given = {PARAMETERS[name]: parameter}
+    else:
+        raise InputError(f"the {shown} family has no parameter, and {parameter:g} was given")
+    canonical = CANONICAL_FAMILIES.get(name)
+    if canonical is not None and link == canonical().link:
+        return canonical()
+    return GENERAL_FAMILIES[name](link=link, **given)
 
 
 def add_offset(t: np.ndarray, rows: Rows) -> np.ndarray:

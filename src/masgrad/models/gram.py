@@ -12,6 +12,7 @@ takes a fifteenth of the time of its eigenvectors, which only nearly singular on
 """
 
 import threading
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ PIECEWISE_COLUMNS = 32
 PIECE_MULTIPLICATIONS = 1e6
 """Largest number of multiplications for which OpenBLAS does not pack."""
 
+CACHE_BYTES, FEWEST_CACHED_ROWS = 3 << 19, 4096
+"""Size of a piece of a block that stays in a core's cache, and its smallest number of rows."""
+
 SCRATCH_BYTES = 1 << 24
 """Largest block that a thread keeps for reuse, in bytes; larger ones are allocated each time."""
 
@@ -47,6 +51,8 @@ def gram(X: np.ndarray | Structured, w: np.ndarray) -> np.ndarray:
     """X' diag(w) X for w >= 0."""
     if isinstance(X, Structured):
         return X.gram(w)
+    if len(cuts := _cuts(X)) > 1:
+        return sum((gram(X[c], w[c]) for c in cuts), np.zeros(()))
     if X.shape[1] > PIECEWISE_COLUMNS:
         Z = _rooted(X, w)
         return Z.T @ Z
@@ -62,6 +68,8 @@ def gram_and_peak(
     """
     if isinstance(X, Structured):
         return X.gram(w), X.largest(np.sqrt(np.abs(w)))
+    if len(cuts := _cuts(X)) > 1:
+        return _total([gram_and_peak(X[c], w[c], convex) for c in cuts])
     if convex and X.shape[1] > PIECEWISE_COLUMNS:
         Z = _rooted(X, np.maximum(w, 0.0))
         return Z.T @ Z, _column_max(Z)
@@ -69,6 +77,19 @@ def gram_and_peak(
     G = _product(X, Z)
     Z *= X
     return G, np.sqrt(_column_max(Z))
+
+
+def _cuts(X: np.ndarray) -> list[slice]:
+    """Slices of rows that stay in a core's cache while they are weighted and multiplied."""
+    size = max(FEWEST_CACHED_ROWS, CACHE_BYTES // (8 * X.shape[1]))
+    cuts = np.linspace(0, len(X), max(1, round(len(X) / size)) + 1).astype(int)
+    return [slice(a, b) for a, b in pairwise(cuts.tolist())]
+
+
+def _total(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of Gram matrices, and the largest of the entries."""
+    grams, peaks = zip(*parts, strict=True)
+    return sum(grams, np.zeros(())), np.max(peaks, axis=0)
 
 
 class SinglePrecision(NamedTuple):
@@ -96,6 +117,12 @@ class SinglePrecision(NamedTuple):
         """
         if isinstance(X, Structured):
             return None
+        if len(cuts := _cuts(X)) > 1:
+            parts = [self.grams(X[c], w[c], v[c]) for c in cuts]
+            if any(part is None for part in parts):
+                return None
+            H, M, peaks = zip(*parts, strict=True)  # pyright: ignore[reportArgumentType]
+            return sum(H, np.zeros(())), sum(M, np.zeros(())), np.max(peaks, axis=0)
         if self.constant is not None and (X[:, self.constant] != self.value).any():
             return None
         (U, Z), roots = _scratch.single(X.shape), np.sqrt(np.maximum(w, 0.0))

@@ -16,8 +16,7 @@ import numpy as np
 
 from masgrad.data.arrays import as_rows, blocks, count_rows
 from masgrad.errors import InputError, InputTypeError
-from masgrad.precision import float64
-from masgrad.types import Array, Matrices, Rows, Vectors
+from masgrad.types import Array, Matrices, Rows, Vectors, float64
 
 
 class Sums(NamedTuple):

@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 
 from masgrad.covariance.moments import moments
 from masgrad.models.network import ReluNetwork
-from masgrad.precision import float64
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 N, NOISE, FRESH, EXPERIMENTS = 300, 0.1, 10_000, 50
 

@@ -15,7 +15,6 @@ from masgrad.covariance.moments import Moments
 from masgrad.errors import InputError, StationarityWarning
 from masgrad.kernels.landscape import SIMULATED_ROWS, landscape
 from masgrad.models.model import Model, check_model
-from masgrad.precision import float64
 from masgrad.theory.planning import (
     ConvexPlan,
     NonConvexPlan,
@@ -23,7 +22,7 @@ from masgrad.theory.planning import (
     plan_convex,
     plan_nonconvex,
 )
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
 

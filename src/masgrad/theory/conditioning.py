@@ -18,11 +18,10 @@ from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
 from masgrad.kernels.landscape import landscape
 from masgrad.models.model import Model, check_model
-from masgrad.precision import float64
 from masgrad.progress import Progress
 from masgrad.theory.pairs import Found, largest, power, top
 from masgrad.theory.regions import Segments, as_points
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 NOISELESS_SIGMA = 1e-26
 """Size of Sigma, relative to other points, below which it is rounding error."""

@@ -22,10 +22,9 @@ from masgrad.kernels.derivative import pushed_step
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.models.model import Model
-from masgrad.precision import float64
 from masgrad.progress import Progress
 from masgrad.theory.smoothness import memoryless_field
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,13 @@ from masgrad.kernels.derivative import derivative, flatten, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel
 from masgrad.models.model import Model
-from masgrad.precision import float64
 from masgrad.theory.bounds import (
     convex_expansion,
     smooth_expansion,
     strongly_convex_expansion,
 )
 from masgrad.theory.regions import as_points
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 LARGEST_ASYMMETRY = 1e-6
 """Largest relative asymmetry of the Jacobian of a field that counts as a gradient."""

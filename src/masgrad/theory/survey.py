@@ -20,12 +20,11 @@ from masgrad.kernels.methods import masgrad
 from masgrad.kernels.stability import minimise
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
-from masgrad.precision import float64
 from masgrad.theory.budget import convex_within
 from masgrad.theory.conditioning import Conditioning, conditioning
 from masgrad.theory.planning import ConvexPlan, NonConvexPlan, plan_convex, plan_nonconvex
 from masgrad.theory.regions import Segments, ball
-from masgrad.types import Array, Rows
+from masgrad.types import Array, Rows, float64
 
 SUBLEVEL_POINTS = 16
 """Number of points in the sublevel set besides the start."""

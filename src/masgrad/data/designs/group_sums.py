@@ -6,7 +6,6 @@ for each row and column of X, however many levels there are.
 """
 
 import numpy as np
-from scipy import sparse
 
 FEW_COLUMNS = 6
 """Columns up to which they are summed one by one."""
@@ -21,6 +20,8 @@ def sums_of_rows(codes: np.ndarray, size: int, w: np.ndarray, X: np.ndarray) -> 
     """D'diag(w) X, (size, q)."""
     if X.shape[1] <= FEW_COLUMNS:
         return np.stack([sums(codes, size, w * column) for column in X.T], 1)
+    from scipy import sparse  # heavy, and for many columns alone
+
     every = np.arange(len(codes) + 1, dtype=np.int32)
     weighted = sparse.csc_array((w, codes.astype(np.int32), every), shape=(size + 1, len(codes)))
     return (weighted @ np.ascontiguousarray(X))[:size]

@@ -108,16 +108,3 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
                 return b.left(a)
         written = (x.dense() if isinstance(x, Structured) else x for x in inputs)
         return getattr(ufunc, method)(*written, **options)
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """The rows of several arrays, one after the other; coded and sparse ones stay so."""
-    first = parts[0]
-    if isinstance(first, Structured) and all(type(part) is type(first) for part in parts):
-        return first.followed_by(parts[1:])
-    return np.concatenate(parts)
-
-
-def powers(X: Any, k: int) -> Any:
-    """The entries' absolute values to the power k, of any design matrix."""
-    return X.power(k) if isinstance(X, Structured) else np.abs(X) ** k

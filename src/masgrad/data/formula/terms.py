@@ -8,8 +8,7 @@ Which categories lose a column, so that X has full rank by its structure (`full_
 columns sum to the intercept's, so beside an intercept one of them (the base) goes. In general a
 product of factors spans a sum of spaces, one for each choice of "reduced" or "left out" for each of
 its categories; spaces that earlier terms span are taken away, and what remains is joined again
-wherever  (rest) + (rest):(reduced) = (rest):(full)  allows. This is R's rule in the form that patsy
-and formulaic gave it.
+wherever  (rest) + (rest):(reduced) = (rest):(full)  allows: R's rule, as patsy and formulaic do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

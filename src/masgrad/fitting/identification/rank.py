@@ -26,7 +26,7 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, random_rows
-from masgrad.models.glm import GLM
+from masgrad.models.glm import add_offset
 from masgrad.models.gram import is_empty
 from masgrad.types import Rows
 
@@ -196,7 +196,7 @@ def null_space(
         return NullSpace(objective.coordinates, separation.empty, separation)
     empty = nothing
     if local.null_directions.shape[1]:
-        moment = design_moment(objective, reader, sample, local)
+        moment = reader.design_moment(objective, sample)
         empty = empty_columns(objective.coordinates, moment, reader.source.names)
         if local.null_directions.shape[1] > len(empty) and objective.bounded:
             raise optimum_on_border(objective)
@@ -223,8 +223,27 @@ def has_optimum(
         return False
     step = local.newton()
     return all(
-        bool((objective.advances(local.point, step, rows) < KEEPS_SIGN).all()) for rows in parts
+        bool((advances(objective, local.point, step, rows) < KEEPS_SIGN).all()) for rows in parts
     )
+
+
+def sides(objective: Objective, rows: Rows) -> np.ndarray:
+    """-1 and 1 for rows at the lower and upper boundary of the response, 0 for others."""
+    assert objective.family is not None
+    return (rows[1] == objective.family.highest) * 1.0 - (rows[1] == objective.family.lowest)
+
+
+def advances(objective: Objective, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
+    """How far a step carries each row to its boundary, in Newton steps of that row alone.
+
+    0 for interior rows, and for those whose gradient has vanished: the others decide.
+    """
+    assert objective.family is not None
+    s, t = sides(objective, rows), add_offset(objective.predictors(phi, rows), rows)
+    with np.errstate(all="ignore"):
+        r, w = objective.family.slope_and_curvature(t, rows[1])
+        found = s * objective.predictors(step, rows) * w / np.abs(r)
+    return np.where((s == 0) | (r == 0), 0.0, found)
 
 
 def sample_has_optimum(objective: Objective, sample: Sample, phi: np.ndarray) -> bool:
@@ -252,19 +271,6 @@ def _proves(objective: Objective, rows: Rows, phi: np.ndarray) -> bool:
 
 
 # The design.
-
-
-def design_moment(
-    objective: Objective, reader: Reader, sample: Sample, local: LocalModel
-) -> np.ndarray:
-    """E[x x'] in phi, over all rows if they can be read again."""
-    squares, zero = Objective(GLM("gaussian"), objective.coordinates), np.zeros_like(local.point)
-    if sample.complete or not reader.source.rereadable:
-        total = squares.local_model(zero, sample.rows, Parts(meat=False))
-    else:
-        with reader.unobserved() as quiet:
-            total = quiet.read(squares, zero, Parts(meat=False))
-    return total.hessian / total.count
 
 
 def empty_columns(

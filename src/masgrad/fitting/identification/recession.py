@@ -34,7 +34,14 @@ from masgrad.fitting.identification.program import (
     maximal_direction,
     of_length_one,
 )
-from masgrad.fitting.identification.rank import BORDER, Separation, empty_columns, has_optimum
+from masgrad.fitting.identification.rank import (
+    BORDER,
+    Separation,
+    advances,
+    empty_columns,
+    has_optimum,
+    sides,
+)
 from masgrad.fitting.objective.local_model import (
     ZERO_EIGENVALUE,
     LocalModel,
@@ -150,7 +157,7 @@ class Search:
         for rows in self._every():
             U = self.objective.features(rows)
             size = np.linalg.norm(U, axis=1, keepdims=True)
-            yield Block(U / np.where(size > 0, size, 1.0), self.objective.sides(rows), rows)
+            yield Block(U / np.where(size > 0, size, 1.0), sides(self.objective, rows), rows)
 
     def _gram(self, guess: Guess) -> np.ndarray:
         """Sum of x x' over the rows that are not guessed to be separated, scaled to length 1."""
@@ -245,7 +252,7 @@ class Search:
 
     def _working_set(self, most: int) -> np.ndarray:
         """Pilot rows at their boundary with the smallest margins, in the interior's directions."""
-        U, s = self.objective.features(self.sample.rows), self.objective.sides(self.sample.rows)
+        U, s = self.objective.features(self.sample.rows), sides(self.objective, self.sample.rows)
         signed = (s[:, None] * U)[s != 0]
         margins = signed @ self.local.point
         return of_length_one(signed[np.argsort(margins, kind="stable")[:most]] @ self.interior)
@@ -281,7 +288,7 @@ def known_separation(reader: Reader) -> Separation | None:
 
 
 def _carried_by_step(objective: Objective, phi: np.ndarray, step: np.ndarray) -> Guess:
-    return lambda block: objective.advances(phi, step, block.rows) > CARRIED
+    return lambda block: advances(objective, phi, step, block.rows) > CARRIED
 
 
 def _carried_by(d: np.ndarray) -> Guess:

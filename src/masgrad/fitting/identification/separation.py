@@ -20,6 +20,7 @@ from masgrad.fitting.identification.rank import (
     SMALL_NULL_LOADING,
     Separation,
     moved_along,
+    sides,
 )
 from masgrad.fitting.identification.recession import Search, undecided
 from masgrad.fitting.objective.local_model import LocalModel
@@ -130,7 +131,7 @@ def _nearest(
     assert parts is not None
     for rows in parts:
         U = objective.features(rows)
-        signed = (objective.sides(rows)[:, None] * U)[~separation.on_border(U)] @ separation.null
+        signed = (sides(objective, rows)[:, None] * U)[~separation.on_border(U)] @ separation.null
         signed /= np.linalg.norm(signed, axis=1, keepdims=True)
         Z = np.unique(np.concatenate([Z, signed]).round(SAME_DIGITS), axis=0)
         Z = Z[np.argsort(np.abs(Z @ inside).max(1), kind="stable")[:SIGN_ROWS]]

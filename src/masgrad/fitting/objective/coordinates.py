@@ -11,7 +11,7 @@ Where shifts are small the rows stay as they are, and only sums over rows are tr
 that are nearly collinear even so are multiplied by a preconditioner (`factor.py`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -132,21 +132,6 @@ class Coordinates:
         U = self.design(X)
         return U.T @ U
 
-    def with_binary_scales(self) -> "Coordinates":
-        """Coordinates whose scales are powers of 2, by which columns are divided without error."""
-        scale = np.exp2(np.round(np.log2(np.abs(self.scale))))
-        if self.constant is not None:
-            value = self.scale[self.constant]
-            centre = np.where(np.arange(len(scale)) == self.constant, value, self.centre)
-            return _against_constant(centre, scale, self.constant, True)
-        return _reflected(self.centre, scale) if self.centre.any() else of_scale(scale)
-
-    def preconditioned(self, inverse: np.ndarray) -> "Coordinates":
-        """Coordinates in which rows are multiplied by `inverse` as well."""
-        before, matrix = self.preconditioner, accurate_product(self.matrix, inverse)
-        both = inverse if before is None else accurate_product(before, inverse)
-        return replace(self, matrix=matrix, transforms_rows=True, preconditioner=both)
-
     def condition(self, local: LocalModel) -> float:
         """Condition number of the scaled H of rows before they are multiplied by R^-1."""
         if self.preconditioner is None:
@@ -210,9 +195,9 @@ def of_design(X: np.ndarray) -> Coordinates:
     far = bool(shift.max() > LARGEST_SHIFT)
     far = far or _cancels(X[:SPREAD_ROWS], centre, spread, still, shift.max())
     if len(constants):
-        return _against_constant(centre, spread, int(constants[0]), far)
+        return against_constant(centre, spread, int(constants[0]), far)
     if far:
-        return _reflected(centre, spread)
+        return reflected(centre, spread)
     return of_columns(X)
 
 
@@ -295,7 +280,7 @@ def _cancels(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shi
     return bool(shift**2 * values[-1] > LARGEST_CANCELLATION * max(values[0], 0.0))
 
 
-def _against_constant(c: np.ndarray, s: np.ndarray, k: int, far: bool) -> Coordinates:
+def against_constant(c: np.ndarray, s: np.ndarray, k: int, far: bool) -> Coordinates:
     value, c, s = c[k], c.copy(), s.copy()
     c[k], s[k] = 0.0, value
     J = np.diag(1.0 / s)
@@ -304,7 +289,7 @@ def _against_constant(c: np.ndarray, s: np.ndarray, k: int, far: bool) -> Coordi
     return Coordinates(J, c, s, k, far)
 
 
-def _reflected(c: np.ndarray, s: np.ndarray) -> Coordinates:
+def reflected(c: np.ndarray, s: np.ndarray) -> Coordinates:
     d = c / s
     P = _reflect(np.eye(len(c)), d)
     P[:, 0] /= _reflected_length(d)

@@ -16,7 +16,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from masgrad.fitting.objective.coordinates import LARGEST_GRAM_CONDITION, Coordinates
+from masgrad.fitting.objective.accurate import accurate_product
+from masgrad.fitting.objective.coordinates import (
+    LARGEST_GRAM_CONDITION,
+    Coordinates,
+    against_constant,
+    of_scale,
+    reflected,
+)
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.objective.third_order import ThirdOrder
@@ -36,10 +43,10 @@ def orthonormal(
     Columns that cannot be told apart keep the coordinates that were found: their collinearity is
     for the fit to report.
     """
-    binary, nothing = found.with_binary_scales(), np.empty((0, len(found.scale)))
+    binary, nothing = _with_binary_scales(found), np.empty((0, len(found.scale)))
     R = _triangular_factor(binary.centred, reader, rows, nothing, found.constant)
     inverse = _inverse(R, found.constant, _rounding(found, sample.rows[0]))
-    return found if inverse is None else binary.preconditioned(inverse)
+    return found if inverse is None else _preconditioned(binary, inverse)
 
 
 def orthonormal_with_earlier(
@@ -52,7 +59,7 @@ def orthonormal_with_earlier(
     inverse = _inverse(R, found.constant, np.finfo(np.float64).eps)
     if inverse is None:
         return found, earlier
-    return found.preconditioned(inverse), in_coordinates(earlier, inverse)
+    return _preconditioned(found, inverse), in_coordinates(earlier, inverse)
 
 
 def in_coordinates(local: LocalModel, A: np.ndarray) -> LocalModel:
@@ -142,3 +149,20 @@ def _inverse(R: np.ndarray, constant: int | None, rounding: float) -> np.ndarray
 def _constant_first(p: int, constant: int | None) -> np.ndarray:
     """The order of columns in which the constant one is the first."""
     return np.array(sorted(range(p), key=lambda j: j != constant))
+
+
+def _with_binary_scales(found: Coordinates) -> Coordinates:
+    """Coordinates whose scales are powers of 2, by which columns are divided without error."""
+    scale = np.exp2(np.round(np.log2(np.abs(found.scale))))
+    if found.constant is not None:
+        value = found.scale[found.constant]
+        centre = np.where(np.arange(len(scale)) == found.constant, value, found.centre)
+        return against_constant(centre, scale, found.constant, True)
+    return reflected(found.centre, scale) if found.centre.any() else of_scale(scale)
+
+
+def _preconditioned(found: Coordinates, inverse: np.ndarray) -> Coordinates:
+    """Coordinates in which rows are multiplied by `inverse` as well."""
+    before, matrix = found.preconditioner, accurate_product(found.matrix, inverse)
+    both = inverse if before is None else accurate_product(before, inverse)
+    return replace(found, matrix=matrix, transforms_rows=True, preconditioner=both)

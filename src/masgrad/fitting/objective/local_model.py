@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.errors import InputError
-from masgrad.fitting.objective.third_order import ThirdOrder
+from masgrad.fitting.objective.third_order import ThirdOrder, along_cubic
 from masgrad.models.gram import Factor, factor, scaled_eigenvalues, scaled_spectrum
 from masgrad.models.model import RowSums
 
@@ -85,7 +85,7 @@ class LocalModel:
         """
         step = point - self.point
         if self.third is not None:
-            return self._along_cubic(step, self.third)
+            return along_cubic(self, step, self.third)
         turned = self.hessian @ step
         rise = float(self.gradient @ step + step @ turned / 2)
         return self.with_same_hessian(
@@ -93,23 +93,6 @@ class LocalModel:
             gradient=self.gradient + turned,
             squares=self.squares + 2 * rise,
             loss=self.loss + rise,
-        )
-
-    def _along_cubic(self, step: np.ndarray, third: ThirdOrder) -> "LocalModel":
-        """The model after a step, with H and M there."""
-        H = self.hessian
-        turned, bend = H @ step, self.bend_share(step) * (third.hessian @ step)
-        rise = float(self.gradient @ step + step @ turned / 2 + step @ bend @ step / 6)
-        M = self.meat + (third.meat + third.meat_change(step, turned / self.count)) @ step
-        return replace(
-            self,
-            point=self.point + step,
-            gradient=self.gradient + turned + bend @ step / 2,
-            hessian=H + bend,
-            meat=M if np.linalg.eigvalsh(M)[0] >= 0 else self.meat,
-            squares=self.squares + float(third.squares @ step + step @ turned),
-            loss=self.loss + rise,
-            third=third.after(step, self.point, turned / self.count, self.count),
         )
 
     def with_gradient(self, new: "LocalModel") -> "LocalModel":

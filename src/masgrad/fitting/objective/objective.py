@@ -16,16 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, leaves
-from masgrad.data.designs.structured import Structured, powers
-from masgrad.data.regression import total_weight, weight_of, with_design
+from masgrad.data.arrays import blocks, count_rows, leaves, powers
+from masgrad.data.designs.structured import Structured
+from masgrad.data.regression import distinct, total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
 from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family
 from masgrad.models.glm import (
     GLM,
-    add_offset,
     information_sum,
     linear_sums,
 )
@@ -196,29 +195,11 @@ class Objective:
         """Linear predictors without their offsets; no features are formed."""
         return self._transformed(rows)[0] @ self._argument(phi)
 
-    def sides(self, rows: Rows) -> np.ndarray:
-        """-1 and 1 for rows at the lower and upper boundary of the response, 0 for others."""
-        assert self.family is not None
-        return (rows[1] == self.family.highest) * 1.0 - (rows[1] == self.family.lowest)
-
-    def advances(self, phi: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
-        """How far a step carries each row to its boundary, in Newton steps of that row alone.
-
-        0 for interior rows, and for those whose gradient has vanished: the others decide.
-        """
-        assert self.family is not None
-        s, along = self.sides(rows), self.predictors(step, rows)
-        with np.errstate(all="ignore"):
-            t = add_offset(self.predictors(phi, rows), rows)
-            r, w = self.family.slope_and_curvature(t, rows[1])
-            found = s * along * w / np.abs(r)
-        return np.where((s == 0) | (r == 0), 0.0, found)
-
     def constants(self, rows: Rows) -> np.ndarray:
         """Terms of the deviance and of the likelihood that depend on y alone."""
         if self.family is None:
             return np.zeros(2)
-        y, a = rows[1], weight_of(rows)
+        y, a = distinct(rows)
         with np.errstate(all="ignore"):
             parts = self.family.saturated(y), self.family.base(y)
         return np.array([part.sum() if a is None else a @ part for part in parts])

@@ -22,6 +22,7 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, add, response_range
 from masgrad.fitting.sources import Sample
+from masgrad.models.glm import GLM
 from masgrad.models.model import RowSums
 from masgrad.progress import Progress
 from masgrad.types import Rows
@@ -132,6 +133,17 @@ class Reader:
                 total += fall
                 self.monitor.tick(0 if sample.complete else rows)
         return np.full_like(total, -np.inf) if self.monitor.interrupted else total
+
+    def design_moment(self, objective: Objective, sample: Sample) -> np.ndarray:
+        """E[x x'] in phi, over all rows if they can be read again."""
+        squares = Objective(GLM("gaussian"), objective.coordinates)
+        zero, parts = np.zeros(objective.model.dim(sample.rows)), Parts(meat=False)
+        if sample.complete or not self.source.rereadable:
+            total = squares.local_model(zero, sample.rows, parts)
+        else:
+            with self.unobserved() as quiet:
+                total = quiet.read(squares, zero, parts)
+        return total.hessian / total.count
 
     def workers(self, objective: Objective, rows: int | None) -> int:
         """Number of threads that sum over this many rows."""

@@ -1,8 +1,12 @@
 """Third-order terms of rows that are not read again, so that later ones can be added to them."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:  # for the annotation alone
+    from masgrad.fitting.objective.local_model import LocalModel
 
 
 @dataclass(frozen=True)
@@ -74,3 +78,21 @@ class ThirdOrder:
             self.fourth + new.fourth,
             float(self.fourth_reach**1.5 + new.fourth_reach**1.5) ** (2 / 3),
         )
+
+
+def along_cubic(local: "LocalModel", step: np.ndarray, third: ThirdOrder) -> "LocalModel":
+    """The model after a step, with H and M there."""
+    H = local.hessian
+    turned, bend = H @ step, local.bend_share(step) * (third.hessian @ step)
+    rise = float(local.gradient @ step + step @ turned / 2 + step @ bend @ step / 6)
+    M = local.meat + (third.meat + third.meat_change(step, turned / local.count)) @ step
+    return replace(
+        local,
+        point=local.point + step,
+        gradient=local.gradient + turned + bend @ step / 2,
+        hessian=H + bend,
+        meat=M if np.linalg.eigvalsh(M)[0] >= 0 else local.meat,
+        squares=local.squares + float(third.squares @ step + step @ turned),
+        loss=local.loss + rise,
+        third=third.after(step, local.point, turned / local.count, local.count),
+    )

@@ -1,11 +1,36 @@
-"""Where the reads of a fit end, and when they may."""
+"""Steps over reads, and where they end: the estimate there, whether it may be the last."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from masgrad.fitting.identification.rank import Separation
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import LocalModel, error_change, merged
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.optimise.third_order import Prediction, distance, update_moments
+from masgrad.fitting.sources import Sample
+
+NEGLIGIBLE_STEP = 1e-6
+"""Length of a step, in standard errors, that needs no line search."""
+
+SUFFICIENT_DECREASE = 0.1
+"""Share of the predicted fall that a step must bring (Armijo's rule)."""
+
+ROUNDING = 1e-11
+"""Relative change of a sum of losses that may be rounding."""
+
+
+MAX_RESIDUAL_SHIFT = 0.2
+"""Change of a row's residual, in units of its noise, that a last step may cause."""
+
+ERROR_CHANGE = 0.005
+"""Relative change of a standard error over the last step that pilot rows are trusted to tell."""
+
+NEXT_STEP = 3.0
+"""What may be left after a step, in units of what is expected to be missed of the next."""
+
+SLOW = 0.25
+"""Share of a step, left after it, at which H is too far off for another step with it."""
 
 
 @dataclass(frozen=True)
@@ -60,3 +85,151 @@ class StoppingRule:
     remainder: float
     step: float
     most: int
+
+
+@dataclass(frozen=True)
+class NewtonStep:
+    """A step from where `total` was taken, and what is predicted at its end.
+
+    Args:
+        parts: local models of all rows, the prior's last.
+        total: of all of them; its H is the expected one if `scored`.
+        full_step: to the minimum of `total`.
+        share: of that step which is taken.
+        prediction: at the end.
+        scored: whether the step is one of Fisher scoring.
+        of_pilot: whether H and M are those of pilot rows, in proportion.
+    """
+
+    parts: list[LocalModel]
+    total: LocalModel
+    full_step: np.ndarray
+    share: float
+    prediction: Prediction
+    scored: bool = False
+    of_pilot: bool = False
+
+    @property
+    def step(self) -> np.ndarray:
+        return self.full_step * self.share
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether the step is below the rounding of the point itself (noiseless rows)."""
+        return bool(np.abs(self.step).max() <= 1e-13 * np.abs(self.total.point).max())
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A step from where a local model of all rows was taken, before the loss at its end is known.
+
+    Args:
+        start: the local model at the start; its H may be the expected one.
+        step: the step.
+    """
+
+    start: LocalModel
+    step: np.ndarray
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.start.point + self.step
+
+    @property
+    def predicted_fall(self) -> float:
+        """What the local model says of the loss."""
+        return -float(
+            self.start.gradient @ self.step + self.step @ self.start.hessian @ self.step / 2
+        )
+
+    def is_accepted(self, end: LocalModel) -> bool:
+        """Whether the loss of all rows fell about as predicted.
+
+        If the fall is within rounding of the loss, the length of the next step decides: it is
+        shorter than this one.
+        """
+        if self.start.wald_norm(self.step) < NEGLIGIBLE_STEP:
+            return True
+        fall, predicted = self.start.loss - end.loss, self.predicted_fall
+        scale = abs(self.start.loss) + abs(end.loss) + end.count
+        if predicted > ROUNDING * scale:
+            return fall >= SUFFICIENT_DECREASE * predicted
+        slope = float(end.gradient @ self.step)
+        return fall > -ROUNDING * scale and abs(slope) <= 2 * max(predicted, 0.0)
+
+
+# Where a step ends.
+
+
+def after(
+    objective: Objective, sample: Sample, step: NewtonStep, before: NewtonStep | None
+) -> Estimate:
+    """The estimate, should this step, after the one before, be the last."""
+    total, prediction = step.total, step.prediction
+    there, size = total.point + step.step + prediction.extra_step, total.wald_norm(step.step)
+    moved = size > NEGLIGIBLE_STEP or objective.prior is not None  # its M is of another point
+    if prediction.trusted and (moved or total.moments_at is not None) and not step.scored:
+        local = update_moments(objective, total, prediction.parts, there, sample.rows)
+    else:
+        local = total.at(there)
+    local = prediction.at_end(local)
+    damped = distance(objective, total, step.full_step)
+    remainder = prediction.bound if step.share == 1 else damped
+    if before is not None and before.share == 1 and not (before.scored or before.of_pilot):
+        remainder = max(remainder, NEXT_STEP * _next_missed_step(objective, step, before))
+    remainder = 0.0 if step.vanishes and objective.prior is None else remainder
+    prior = None if prediction.trusted else objective.prior  # else its M and H were moved
+    shift = 0.0
+    if prior is not None:
+        shift = prior.max_residual_shift(there - prior.point, objective.dispersed)
+    return Estimate(local, 0, size, remainder, max_residual_shift=shift)
+
+
+def at_start(objective: Objective, step: NewtonStep) -> Estimate:
+    """The estimate at the start of a step along which the loss did not fall."""
+    total = step.total if step.scored else merged(step.parts)
+    size = total.wald_norm(step.full_step)
+    return Estimate(total, 0, size, distance(objective, total, step.full_step))
+
+
+def may_be_last(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
+    """Whether a step ends near enough to the optimum, and to where M and H were summed."""
+    predicted = step.prediction.remainder <= rule.remainder
+    return predicted and step.share == 1 and not step.scored and _is_near(objective, rule, step)
+
+
+def gradient_suffices(
+    objective: Objective, rule: StoppingRule, step: NewtonStep, end: Estimate
+) -> bool:
+    """Whether the gradient alone is worth reading at the end of a step: H and M have settled.
+
+    The next step is one with this H (a chord step), and pilot rows show what it misses.
+    """
+    if step.share < 1 or step.scored or not step.prediction.trusted or objective.prior is not None:
+        return False
+    total, left = step.total, step.prediction.extra_step
+    if total.rms_wald_norm(left) > SLOW * total.rms_wald_norm(step.step):
+        return False
+    return _is_near(objective, rule, step) and error_change(end.local_model, total) < ERROR_CHANGE
+
+
+def _is_near(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
+    """Whether the step's end is near where M and H were summed."""
+    total = step.total
+    way = total.point - total.moments_point + step.step
+    shift = total.max_residual_shift(way, objective.dispersed)
+    return total.wald_norm(way) <= rule.step and shift < MAX_RESIDUAL_SHIFT
+
+
+def _next_missed_step(objective: Objective, step: NewtonStep, before: NewtonStep) -> float:
+    """Length of what will be missed of the step after this one, if pilot rows foresee as before.
+
+    Newton's steps have the square of each other's length, chord steps shrink in proportion. Of this
+    one they foresaw a part; where a curvature hangs on rows that are not among them, they foresee
+    nothing.
+    """
+    total = step.total
+    new, old = (distance(objective, total, of.step) for of in (step, before))
+    missed = distance(objective, total, step.step - before.prediction.extra_step)
+    order = 2 if total.moments_at is None else 1
+    return missed * min(new / old, 1.0) ** order if old > 0 else 0.0

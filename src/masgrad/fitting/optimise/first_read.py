@@ -23,7 +23,8 @@ from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.line_search import NewtonStep, Trial, damping
+from masgrad.fitting.optimise.estimate import NewtonStep, Trial
+from masgrad.fitting.optimise.line_search import damping
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.start import WARM_UP_ROWS, is_doubtful
 from masgrad.fitting.optimise.third_order import (

@@ -7,34 +7,29 @@ its end, one read compares several shares of the step. `diverges` recognises ste
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks
-from masgrad.data.designs.structured import powers
+from masgrad.data.arrays import blocks, powers
 from masgrad.fitting.objective.local_model import LocalModel, error_change
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.estimate import Estimate
-from masgrad.fitting.optimise.third_order import Prediction
+from masgrad.fitting.optimise.estimate import (
+    NEGLIGIBLE_STEP,
+    SUFFICIENT_DECREASE,
+    Estimate,
+    NewtonStep,
+    Trial,
+)
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
-
-NEGLIGIBLE_STEP = 1e-6
-"""Length of a step, in standard errors, that needs no line search."""
 
 RARE_COLUMN_ROWS = 8
 """Effective number of rows that must carry a rare column for it to shorten steps."""
 
 HALVINGS = 60
-SUFFICIENT_DECREASE = 0.1
-"""Share of the predicted fall that a step must bring (Armijo's rule)."""
-
-ROUNDING = 1e-11
-"""Relative change of a sum of losses that may be rounding."""
-
 SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """Shares of a step that one read compares, if the whole step went too far."""
 
@@ -123,81 +118,10 @@ def backtrack(
 # Over reads.
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A step from where a local model of all rows was taken, before the loss at its end is known.
-
-    Args:
-        start: the local model at the start; its H may be the expected one.
-        step: the step.
-    """
-
-    start: LocalModel
-    step: np.ndarray
-
-    @property
-    def end(self) -> np.ndarray:
-        return self.start.point + self.step
-
-    @property
-    def predicted_fall(self) -> float:
-        """What the local model says of the loss."""
-        return -float(
-            self.start.gradient @ self.step + self.step @ self.start.hessian @ self.step / 2
-        )
-
-    def is_accepted(self, end: LocalModel) -> bool:
-        """Whether the loss of all rows fell about as predicted.
-
-        If the fall is within rounding of the loss, the length of the next step decides: it is
-        shorter than this one.
-        """
-        if self.start.wald_norm(self.step) < NEGLIGIBLE_STEP:
-            return True
-        fall, predicted = self.start.loss - end.loss, self.predicted_fall
-        scale = abs(self.start.loss) + abs(end.loss) + end.count
-        if predicted > ROUNDING * scale:
-            return fall >= SUFFICIENT_DECREASE * predicted
-        slope = float(end.gradient @ self.step)
-        return fall > -ROUNDING * scale and abs(slope) <= 2 * max(predicted, 0.0)
-
-
 def best_share(falls: np.ndarray) -> float:
     """The share of a step, among `SHARES`, with the largest fall of the loss; 0 if none falls."""
     best = int(np.argmax(falls))
     return float(SHARES[best]) if falls[best] > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class NewtonStep:
-    """A step from where `total` was taken, and what is predicted at its end.
-
-    Args:
-        parts: local models of all rows, the prior's last.
-        total: of all of them; its H is the expected one if `scored`.
-        full_step: to the minimum of `total`.
-        share: of that step which is taken.
-        prediction: at the end.
-        scored: whether the step is one of Fisher scoring.
-        of_pilot: whether H and M are those of pilot rows, in proportion.
-    """
-
-    parts: list[LocalModel]
-    total: LocalModel
-    full_step: np.ndarray
-    share: float
-    prediction: Prediction
-    scored: bool = False
-    of_pilot: bool = False
-
-    @property
-    def step(self) -> np.ndarray:
-        return self.full_step * self.share
-
-    @property
-    def vanishes(self) -> bool:
-        """Whether the step is below the rounding of the point itself (noiseless rows)."""
-        return bool(np.abs(self.step).max() <= 1e-13 * np.abs(self.total.point).max())
 
 
 class Path:

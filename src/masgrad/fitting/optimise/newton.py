@@ -14,17 +14,18 @@ from masgrad.fitting.identification.separation import find_separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change, merged
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.ending import (
+from masgrad.fitting.optimise.estimate import (
     ERROR_CHANGE,
+    Estimate,
+    NewtonStep,
+    StoppingRule,
     after,
     at_start,
     gradient_suffices,
     may_be_last,
 )
-from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.line_search import (
     SHARES,
-    NewtonStep,
     Path,
     best_share,
     damping,
@@ -116,9 +117,7 @@ class Newton:
             if long and self.objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(self.objective, self.reader, self.sample, step.total)
             separated = known is not None and known.found
-            may_end = (
-                step.vanishes or path.is_over or may_be_last(objective, rule, step, path.earlier)
-            )
+            may_end = step.vanishes or path.is_over or may_be_last(objective, rule, step)
             if not (separated or may_end):
                 path.go_to(path.trial.end, self._gradient_suffices(rule, path))
                 continue

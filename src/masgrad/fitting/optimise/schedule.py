@@ -17,7 +17,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from masgrad.fitting.identification.checks import OptimumOnBorder, optimum_on_border
-from masgrad.fitting.identification.rank import Separation, design_moment
+from masgrad.fitting.identification.rank import Separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective, Parts
@@ -25,9 +25,14 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
-from masgrad.fitting.optimise.plateau import MOST_FLAT, flat_directions, may_be_flat, off_plateau
+from masgrad.fitting.optimise.plateau import (
+    MOST_FLAT,
+    flat_directions,
+    may_be_flat,
+    off_plateau,
+)
 from masgrad.fitting.optimise.single.one_pass import single_read
-from masgrad.fitting.optimise.single_precision import Narrow, narrow
+from masgrad.fitting.optimise.single_precision import FEWEST_ROWS, Narrow, narrow
 from masgrad.fitting.optimise.start import (
     intercept_start,
     mean_response,
@@ -164,7 +169,9 @@ class Reads:
 
     def _narrow(self) -> Narrow | None:
         count = self.reader.source.count
-        return narrow(self.objective, self.sample, self.start.point, count, self.options)
+        if count is not None and count < FEWEST_ROWS:
+            return None
+        return narrow(self.objective, self.sample, self.start.point, self.options)
 
     def _newton(self, unlike: Callable[[LocalModel], bool]) -> Newton:
         return Newton(self.objective, self.reader, self.sample, self._read, unlike, self._safe)
@@ -217,7 +224,7 @@ class Reads:
             return done
         if not may_be_flat(local):
             return done
-        flat = flat_directions(local, design_moment(objective, self.reader, self.sample, local))
+        flat = flat_directions(local, self.reader.design_moment(objective, self.sample))
         none = np.empty((len(flat), 0))
         return replace(done, separation=Separation(None, none, flat)) if flat.size else done
 

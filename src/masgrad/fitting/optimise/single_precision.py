@@ -51,11 +51,10 @@ class Narrow:
 
 
 def narrow(
-    objective: Objective, sample: Sample, phi: np.ndarray, count: int | None, options: Options
+    objective: Objective, sample: Sample, phi: np.ndarray, options: Options
 ) -> Narrow | None:
     """The objective in single precision; None if that does not serve."""
-    few = count is not None and count < FEWEST_ROWS
-    if few or sample.has_rare_columns or not _is_allowed(objective, options):
+    if sample.has_rare_columns or not _is_allowed(objective, options):
         return None
     c = objective.coordinates
     size, shift = np.abs(c.scale), np.abs(c.centre / c.scale)  # that of a constant column is 0

@@ -39,13 +39,13 @@ from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.third_order import update_moments
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.over_reads import Optimum, Reads
-from masgrad.fitting.penalised.proximal_newton import (
+from masgrad.fitting.penalised.optimum.over_reads import Optimum, Reads
+from masgrad.fitting.penalised.optimum.proximal_newton import (
     is_quadratic,
     penalised_optimum,
     pilot_optimum,
 )
-from masgrad.fitting.penalised.steps import Step, newton_step, predicted_step
+from masgrad.fitting.penalised.optimum.steps import Step, newton_step, predicted_step
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.fitting.uncertainty.likelihood import deviance_pass
 from masgrad.penalties.penalty import Scaled

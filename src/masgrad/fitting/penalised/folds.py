@@ -16,9 +16,9 @@ from masgrad.fitting.objective.objective import Objective, Parts, add
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
+from masgrad.fitting.penalised.optimum.proximal_newton import centre, is_quadratic
 from masgrad.fitting.penalised.parts import AllRows, InMemory, Split, Sums
 from masgrad.fitting.penalised.path import FOLDS, Criterion, walk
-from masgrad.fitting.penalised.proximal_newton import centre, is_quadratic
 from masgrad.fitting.sources import Sample
 from masgrad.models.model import RowSums
 from masgrad.types import Rows

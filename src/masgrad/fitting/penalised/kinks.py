@@ -22,10 +22,10 @@ from masgrad.fitting.penalised.debias import check_more_rows_than_columns, debia
 from masgrad.fitting.penalised.folds import split
 from masgrad.fitting.penalised.method import PenalisedMethod, Shrunken
 from masgrad.fitting.penalised.notes import on_choice, on_penalty, on_top, without_intervals
-from masgrad.fitting.penalised.over_reads import Optimum
+from masgrad.fitting.penalised.optimum.over_reads import Optimum
+from masgrad.fitting.penalised.optimum.proximal_newton import penalised_optimum
 from masgrad.fitting.penalised.parts import Split, Sums
 from masgrad.fitting.penalised.path import POINTS, Criterion, PenaltyPath, walk
-from masgrad.fitting.penalised.proximal_newton import penalised_optimum
 from masgrad.fitting.penalised.separation import separation_without_penalty
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task

@@ -11,7 +11,7 @@ from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.method import Shrunken
-from masgrad.fitting.penalised.over_reads import Optimum
+from masgrad.fitting.penalised.optimum.over_reads import Optimum
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import Status

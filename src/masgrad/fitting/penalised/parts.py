@@ -18,9 +18,9 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.start import valid_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.over_reads import Reads
-from masgrad.fitting.penalised.proximal_newton import optimum_in_memory
-from masgrad.fitting.penalised.steps import newton_step
+from masgrad.fitting.penalised.optimum.over_reads import Reads
+from masgrad.fitting.penalised.optimum.proximal_newton import optimum_in_memory
+from masgrad.fitting.penalised.optimum.steps import newton_step
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 

@@ -27,8 +27,7 @@ from masgrad.fitting.identification.rank import BORDER
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.results.estimates import coefficients, quantile
 from masgrad.models.glm import GLM
-from masgrad.precision import jax_float64
-from masgrad.types import Array
+from masgrad.types import Array, jax_float64
 
 if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms

@@ -12,7 +12,7 @@ from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
 from masgrad.fitting.results.views.summary import summary
 from masgrad.models.model import Model
-from masgrad.precision import float64
+from masgrad.types import float64
 
 if TYPE_CHECKING:  # for the annotation alone
     from matplotlib.figure import Figure

@@ -25,8 +25,7 @@ from masgrad.fitting.results.consistency import consistent
 from masgrad.fitting.results.estimates import coefficients
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
-from masgrad.models.families import make_family
-from masgrad.models.glm import GLM
+from masgrad.models.glm import GLM, make_family
 from masgrad.models.model import Model
 from masgrad.models.trace import TraceRegression
 from masgrad.version import __version__

@@ -29,7 +29,7 @@ from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
-from masgrad.precision import float64
+from masgrad.types import float64
 
 UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula")]
 

@@ -28,9 +28,8 @@ from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import madprox, subgradient
 from masgrad.paper.proximal.problems import Penalised
 from masgrad.penalties.metric import prox_in_metric
-from masgrad.precision import float64
 from masgrad.theory.planning import prox_steps
-from masgrad.types import Array, RootKind, Rows
+from masgrad.types import Array, RootKind, Rows, float64
 
 ACCURACY, EARLY = 1e-6, 1e-3
 """Shares of the gap at the start."""

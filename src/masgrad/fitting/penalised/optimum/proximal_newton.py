@@ -23,8 +23,8 @@ from masgrad.fitting.optimise.line_search import Proposal, descend
 from masgrad.fitting.optimise.start import intercept_start, valid_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.over_reads import Optimum, Reads
-from masgrad.fitting.penalised.steps import newton_step
+from masgrad.fitting.penalised.optimum.over_reads import Optimum, Reads
+from masgrad.fitting.penalised.optimum.steps import newton_step
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows

@@ -15,7 +15,7 @@ from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.steps import Step, newton_step, predicted_step
+from masgrad.fitting.penalised.optimum.steps import Step, newton_step, predicted_step
 from masgrad.types import Rows
 
 SMALL_FALL = 25.0

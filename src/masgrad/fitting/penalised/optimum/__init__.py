@@ -1,0 +1,1 @@
+"""Penalised optima: on rows in memory, and over reads."""
