@@ -72,7 +72,8 @@ def distinct(rows: Rows) -> tuple[np.ndarray, np.ndarray | None]:
     if not np.array_equal(whole, y):
         return y, weight
     counts = np.bincount(whole, weight).astype(np.float64)
-    return np.arange(len(counts), dtype=np.float64), counts
+    seen = np.flatnonzero(counts)
+    return seen.astype(np.float64), counts[seen]
 
 
 def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray:

@@ -4,8 +4,7 @@ Weights, offset and exposure are columns of the table, by name, or arrays beside
 such arrays become columns of it under names that no column has.
 
 Columns arrive as views of Arrow's buffers, are cut to blocks and copied once, into the (p, n)
-buffer of a block. A missing number is NaN. In a random order, row groups are permuted and whole
-blocks are shuffled.
+buffer of a block. In a random order, row groups are permuted and whole blocks are shuffled.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -191,8 +190,7 @@ def table_rows(
     medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
-    if block == BLOCK:
-        block = block_of(medium.count, len(terms.names), terms.is_coded)
+    block = block_of(medium.count, len(terms.names), terms.is_coded) if block == BLOCK else block
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
@@ -215,8 +213,8 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
     X = terms.matrix(columns)
     if terms.response is None:
         return X, offset
-    # y is a copy, since a view would keep a row group
-    return beside(X, np.array(columns[terms.response], np.float64), weight, offset)
+    y = np.array(columns[terms.response], np.float64)  # a view would keep a row group
+    return beside(X, y, weight, offset)
 
 
 def given(role: str) -> str:

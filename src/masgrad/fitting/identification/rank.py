@@ -221,10 +221,8 @@ def has_optimum(
     """
     if local.deficiency(FULL_RANK) > empty:
         return False
-    step = local.newton()
-    return all(
-        bool((advances(objective, local.point, step, rows) < KEEPS_SIGN).all()) for rows in parts
-    )
+    here, step = local.point, local.newton()
+    return all((advances(objective, here, step, rows) < KEEPS_SIGN).all() for rows in parts)
 
 
 def sides(objective: Objective, rows: Rows) -> np.ndarray:

@@ -1,0 +1,179 @@
+"""Coded designs: the same numbers as dense ones, whatever is asked of them."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import masgrad as mg
+from masgrad.data.arrays import block_of, blocks, joined, powers
+from masgrad.data.designs.coded import CodedDesign, Group
+from masgrad.data.designs.group_sums import sums, sums_of_rows, table
+from masgrad.data.formula import terms as formula_terms
+from masgrad.errors import InputError, MissingWarning, SeparationWarning
+from masgrad.models.gram import gram, gram_and_peak
+
+
+def design(rng, n=500, columns=3):
+    """Numbers, a category without a base level, and one times a number."""
+    numbers = rng.normal(size=(n, columns))
+    one = Group(2, 7, rng.integers(0, 8, n))
+    other = Group(columns + 7, 5, rng.integers(0, 6, n), rng.normal(size=n))
+    at = [0, 1, *range(9, columns + 7)]
+    return CodedDesign(numbers, at, [one, other])
+
+
+@pytest.mark.parametrize("columns", [3, 12])
+def test_products_are_those_of_the_dense_matrix(rng, columns):
+    X = design(rng, columns=columns)
+    D, (n, p) = X.dense(), X.shape
+    assert D.shape == (n, p) == (500, columns + 12)
+    v, B, A = rng.normal(size=p), rng.normal(size=(p, 4)), rng.normal(size=(3, n))
+    w = rng.normal(size=n)  # of either sign
+    for ours, theirs in (
+        (X @ v, D @ v),
+        (X @ B, D @ B),
+        (A[0] @ X, A[0] @ D),
+        (A @ X, A @ D),
+        (gram(X, w), D.T @ (w[:, None] * D)),
+        (X.mean(0), D.mean(0)),
+        (powers(X, 4).sum(0), (D**4).sum(0)),
+        (np.abs(X), np.abs(D)),
+        (X - 1.5, D - 1.5),
+        (w[:, None] * X, w[:, None] * D),
+        (X[:, 4], D[:, 4]),
+        (X[:, 0], D[:, 0]),
+        (np.asarray(X[3:40]), D[3:40]),
+        (np.asarray(np.take(X, [5, 1, 1], axis=0)), D[[5, 1, 1]]),
+        (np.asarray(joined([X[:100], X[100:]])), D),
+        (X.standardised(np.zeros(p), np.full(p, 2.0)).dense(), D / 2),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+    G, largest = gram_and_peak(X, np.abs(w), True)
+    np.testing.assert_allclose(G, D.T @ (np.abs(w)[:, None] * D), rtol=1e-12, atol=1e-12)
+    assert (largest >= np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0) - 1e-12).all()
+
+
+def test_sums_by_group(rng):
+    codes, other, w = rng.integers(0, 5, 300), rng.integers(0, 4, 300), rng.normal(size=300)
+    X = rng.normal(size=(300, 9))
+    D, E = np.eye(5)[:, :4][codes], np.eye(4)[:, :3][other]  # the last code is no group
+    np.testing.assert_allclose(sums(codes, 4, w), D.T @ w, atol=1e-12)
+    np.testing.assert_allclose(sums_of_rows(codes, 4, w, X), D.T @ (w[:, None] * X), atol=1e-12)
+    few = sums_of_rows(codes, 4, w, X[:, :2])
+    np.testing.assert_allclose(few, D.T @ (w[:, None] * X[:, :2]), atol=1e-12)
+    np.testing.assert_allclose(table(codes, 4, other, 3, w), D.T @ (w[:, None] * E), atol=1e-12)
+
+
+def frame(rng, n, levels=40):
+    """Two categories, of which one has many levels, and two numbers."""
+    g, h = rng.integers(0, levels, n), rng.integers(0, 4, n)
+    x, z = rng.normal(size=(2, n))
+    t = 0.3 * x - 0.2 * z + rng.normal(0, 0.4, levels)[g] + 0.1 * h * x
+    return pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "g": [f"level {k}" for k in g],
+            "h": h,
+            "n": rng.poisson(np.exp(t)) * 1.0,
+            "b": (rng.random(n) < 1 / (1 + np.exp(-t))) * 1.0,
+            "w": rng.integers(1, 4, n),
+        }
+    )
+
+
+def dense(monkeypatch):
+    monkeypatch.setattr(formula_terms, "CODED_COLUMNS", 10**6)
+
+
+FITS = {
+    "poisson": ("n ~ x + z + C(g) + C(h)", {"family": "poisson"}),
+    "interactions": ("b ~ x * C(h) + C(g):x + C(g)", {"family": "binomial"}),
+    "without intercept": ("b ~ 0 + z + C(g)", {"family": "binomial", "link": "cloglog"}),
+    "weights": ("n ~ z + C(g)", {"family": "poisson", "weights": "w", "cov_type": "HC1"}),
+    "leverages": ("n ~ z + C(g)", {"family": "gaussian", "cov_type": "HC3"}),
+    "model errors": ("n ~ z + C(g)", {"family": "negative_binomial", "cov_type": "nonrobust"}),
+    "ridge": ("n ~ z + C(g)", {"family": "poisson", "penalty": mg.L2(0.01)}),
+    "lasso": ("n ~ z + C(g)", {"family": "gaussian", "penalty": mg.L1(0.01)}),
+}
+
+
+@pytest.mark.parametrize("rows", [3_000, 60_000])
+@pytest.mark.parametrize("name", FITS)
+def test_coded_fits_are_those_of_dense_columns(name, rows, rng, monkeypatch):
+    data, (formula, options) = frame(rng, rows), FITS[name]
+    coded = mg.glm(formula, data, **options)
+    dense(monkeypatch)
+    wanted = mg.glm(formula, data, **options)
+    assert coded.names == wanted.names
+    if rows == 3_000:  # to rounding; many rows are fitted to the tolerance, in other steps
+        np.testing.assert_allclose(coded.params, wanted.params, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(coded.bse, wanted.bse, rtol=1e-6)
+    away = np.abs((coded.params - wanted.params) / wanted.bse).max()
+    assert away < 2 * (coded.fit_info.remainder + wanted.fit_info.remainder) + 1e-6
+    np.testing.assert_allclose(coded.bse, wanted.bse, rtol=3e-3)
+    np.testing.assert_allclose(coded.predict(data[:50]), wanted.predict(data[:50]), rtol=1e-3)
+
+
+def test_coded_rows_from_files_single_reads_and_updates(rng, tmp_path, monkeypatch):
+    data, formula = frame(rng, 80_000), "n ~ x + z + C(g)"
+    data.to_parquet(tmp_path / "rows.parquet", row_group_size=20_000)
+    exact = mg.glm(formula, data, family="poisson", passes="newton")
+    some = {
+        "file": mg.glm(formula, tmp_path / "rows.parquet", family="poisson"),
+        "single": mg.glm(formula, data, family="poisson", passes=1),
+        "update": mg.glm(formula, data[:50_000], family="poisson").update(data[50_000:]),
+        "saved": exact,
+    }
+    exact.save(tmp_path / "r.json")
+    some["saved"] = mg.load(tmp_path / "r.json")
+    dense(monkeypatch)
+    best = mg.glm(formula, data, family="poisson", passes="newton")
+    for name, r in some.items():
+        away = np.abs((r.params - best.params) / best.bse).max()
+        assert away < max(2e-3, 1.5 * r.fit_info.remainder), name
+        np.testing.assert_allclose(r.bse, best.bse, rtol=5e-3)
+
+
+def test_a_missing_category_has_no_prediction_and_a_new_one_is_refused(rng):
+    data = frame(rng, 2_000)
+    r = mg.glm("n ~ x + C(g)", data, family="poisson")
+    few = data[:5].copy()
+    few.loc[2, "g"] = None
+    with pytest.warns(MissingWarning):
+        assert np.isnan(r.predict(few)).tolist() == [False, False, True, False, False]
+    few.loc[2, "g"] = "another"
+    with pytest.raises(InputError, match="another"):
+        r.predict(few)
+
+
+def test_a_separated_level_among_many_is_found(rng):
+    data = frame(rng, 60_000)
+    data.loc[data.g == "level 7", "b"] = 0.0
+    with pytest.warns(SeparationWarning):
+        r = mg.glm("b ~ x + C(g)", data, family="binomial")
+    assert r.params["C(g)[T.level 7]"] == -np.inf
+    assert np.isfinite(r.params.drop("C(g)[T.level 7]")).all()
+
+
+def test_many_levels_cost_no_dense_products(rng):
+    """200 levels beside 4: the time of a read grows with the rows, not with the squared levels."""
+    data = frame(rng, 200_000, levels=200)
+    began = time.process_time()
+    r = mg.glm("b ~ x + z + C(g) + C(h)", data, family="binomial")
+    coded = time.process_time() - began
+    X, began = rng.random((4096, 206)), time.process_time()
+    for _ in range(200_000 // 4096):
+        X.T @ X
+    once = time.process_time() - began
+    assert r.status is mg.Status.CONVERGED
+    assert coded < 8 * once  # dense columns take 20 times as long, and more
+
+
+def test_blocks_are_long_only_where_there_are_many():
+    assert block_of(None, 5) == block_of(10**8, 5) > block_of(10**6, 5) > block_of(10**5, 5) == 4096
+    assert block_of(10**8, 5000) == 4096 and block_of(10**6, 100, coded=True) == 2**16
+    X = CodedDesign(np.ones((40_000, 1)), [0], [Group(1, 2, np.zeros(40_000, int))])
+    assert [len(y) for _, y in blocks((X, np.ones(40_000)))] == [16384, 16384, 7232]

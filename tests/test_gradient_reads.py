@@ -1,0 +1,120 @@
+"""First reads, and reads of the gradient alone: cheaper, and no less accurate."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import masgrad as mg
+from masgrad.fitting.objective.objective import GRADIENT
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.first_read import FirstRead, masgrad_rows
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """What each read of all rows sums besides the gradient."""
+    seen, read = [], Reader.read
+
+    def counted(self, objective, phi, parts=None):
+        seen.append(parts)
+        return read(self, objective, phi, parts)
+
+    monkeypatch.setattr(Reader, "read", counted)
+    return seen
+
+
+def rows(seed, n=150_000, p=8, scale=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    X[:, 0] = 1.0
+    t = X @ rng.uniform(-scale, scale, p)
+    return X, t, rng
+
+
+def draw(name, t, rng):
+    if name == "binomial":
+        return mg.Logistic(), (rng.random(len(t)) < 1 / (1 + np.exp(-t))) * 1.0
+    if name == "poisson":
+        return mg.Poisson(), rng.poisson(np.exp(t)) * 1.0
+    return mg.Gamma("log"), rng.gamma(2.0, np.exp(t) / 2)
+
+
+@pytest.mark.parametrize("name", ["binomial", "poisson", "gamma"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_gradient_of_all_rows_and_one_full_read_are_enough(name, seed, parts):
+    X, t, rng = rows(seed)
+    model, y = draw(name, t, rng)
+    r = mg.fit(model, (X, y))
+    full = [p for p in parts if p.hessian]
+    assert len(full) == 1 and parts[0] == GRADIENT
+    assert r.fit_info.gradient_reads == 1
+    assert r.fit_info.reads == len(parts)  # with the likelihood's, for a gamma family
+    exact = mg.fit(model, (X, y), passes="newton")
+    assert np.abs((r.params - exact.params) / exact.bse).max() < max(r.fit_info.remainder, 1e-6)
+    assert r.fit_info.remainder < 1e-3
+    np.testing.assert_allclose(r.bse, exact.bse, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["binomial", "poisson", "gamma"])
+def test_later_reads_are_of_the_gradient_alone(name, parts, monkeypatch):
+    """H and M have settled after one read; a finer tolerance is met by chord steps."""
+    monkeypatch.setattr("masgrad.fitting.options.TOLERANCE", 1e-8)
+    X, t, rng = rows(3)
+    model, y = draw(name, t, rng)
+    r = mg.fit(model, (X, y))
+    kinds = [p.hessian for p in parts]
+    assert sum(kinds) == 1 and r.fit_info.gradient_reads >= 2
+    exact = mg.fit(model, (X, y), passes="newton")
+    away = np.abs((r.params - exact.params) / exact.bse).max()
+    assert away < 1e-7 and away <= max(r.fit_info.remainder, 1e-9)
+    np.testing.assert_allclose(r.bse, exact.bse, rtol=1e-3)
+    assert r.log_likelihood == pytest.approx(exact.log_likelihood, abs=1e-3)
+
+
+def test_a_loss_of_ones_own_needs_few_hessians(parts, monkeypatch):
+    """By autodiff one costs p gradients."""
+    monkeypatch.setattr("masgrad.fitting.options.TOLERANCE", 1e-8)
+    X, t, rng = rows(4, n=60_000, p=3)
+    y = t + rng.standard_normal(len(t))
+    loss = mg.CustomLoss(lambda b, z: jnp.log(jnp.cosh(z["y"] - z["x"] @ b)), dim=3)
+    r = mg.fit(loss, {"x": X, "y": y})
+    kinds = [p.hessian for p in parts]
+    assert r.fit_info.gradient_reads == len(kinds) - sum(kinds) >= 1
+    exact = mg.fit(loss, {"x": X, "y": y}, passes="newton")
+    assert np.abs((r.params - exact.params) / exact.bse).max() < 1e-6
+
+
+def test_steps_with_a_poor_curvature_are_judged_by_the_loss(monkeypatch, parts):
+    """H of the pilot rows is made ten times too small: the step goes too far, and is shortened."""
+    original = FirstRead._pilot_model
+
+    def poor(self, count):
+        model = original(self, count)
+        return replace(model, hessian=model.hessian / 10)
+
+    monkeypatch.setattr(FirstRead, "_pilot_model", poor)
+    X, t, rng = rows(5)
+    model, y = draw("binomial", t, rng)
+    r = mg.fit(model, (X, y))
+    exact = mg.fit(model, (X, y), passes="newton")
+    assert np.abs((r.params - exact.params) / exact.bse).max() < 2e-3
+    assert r.status is mg.Status.CONVERGED
+
+
+def test_masgrad_reads_as_many_rows_as_the_noise_asks_for():
+    N, p = 10**8, 20
+    most = masgrad_rows(N, p, np.inf)
+    assert most == int(96 * np.sqrt(p * N))
+    assert masgrad_rows(N, p, 0.0) == 65_536 < masgrad_rows(N, p, 0.001) < most
+    assert masgrad_rows(N, p, 0.002) == pytest.approx(2 * masgrad_rows(N, p, 0.001), rel=1e-5)
+    assert masgrad_rows(10**4, p, np.inf) == 10**4
+
+
+def test_the_count_of_gradient_reads_is_saved(tmp_path):
+    X, t, rng = rows(6)
+    model, y = draw("binomial", t, rng)
+    r = mg.fit(model, (X, y))
+    r.save(tmp_path / "r.json")
+    assert mg.load(tmp_path / "r.json").fit_info == r.fit_info
