@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import masgrad as mg
+from masgrad.fitting.objective.coordinates import of_design
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.optimise.line_search import Proposal, descend, descent_step
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from campaign_losses import Loss
@@ -241,3 +244,23 @@ def test_an_optimum_on_the_border_of_a_link_leaves_no_row_without_a_mean(passes)
         assert "border" in str(error) or "no minimum" in str(error)
     else:
         assert (X @ r.params > 0).all() and not r.status.ok
+
+
+def test_a_plateau_of_means_near_0_is_left_downhill():
+    """Where every mean of a count is e^-60, H is 0 to rounding, and Newton's step is as well."""
+    rng = np.random.default_rng(8)
+    X = np.column_stack([np.ones(5000), rng.normal(size=5000)])
+    rows = X, rng.poisson(np.exp(0.2 + 0.3 * X[:, 1])) * 1.0
+    objective = Objective(mg.Poisson(), of_design(X))
+
+    def propose(at, count):
+        step = descent_step(objective.local_model(at, rows))
+        return Proposal(at + step, last=count > 0 and bool(np.abs(step).max() < 1e-12))
+
+    def value(at):
+        with np.errstate(over="ignore"):
+            return objective.losses(at, rows).sum()
+
+    phi, _ = descend(value, propose, np.array([-60.0, 0.5]), 200)
+    wanted = mg.fit(mg.Poisson(), rows)
+    np.testing.assert_allclose(objective.coordinates.theta(phi), wanted.theta, rtol=1e-8)

@@ -17,6 +17,7 @@ import numpy as np
 from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import Regression
+from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
@@ -74,7 +75,8 @@ class Arrays(Source):
         kept: np.ndarray | None = None,
     ):
         self.rows, self.names, self.block, self.real = rows, names, block, real
-        self.kept = kept
+        self.kept, first = kept, rows[0] if isinstance(rows, tuple) else None
+        self.compact = isinstance(first, SparseRows) and first.thin
         self.count: int = count_rows(rows)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def place(self, row: int) -> str:

@@ -1,4 +1,4 @@
-"""Sparse matrices as rows: blocks are converted to dense one at a time.
+"""Sparse matrices as rows: blocks stay sparse, or are converted to dense ones if they are not thin.
 
 Only data that are sparse import SciPy's sparse matrices.
 """
@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from masgrad.data.designs.sparse import SparseDesign
 from masgrad.errors import InputTypeError
 from masgrad.types import is_from
 
+THIN, MANY_COLUMNS = 0.05, 64
+"""Share of entries that are not 0 up to which, and columns from which, sparse products are faster
+than dense ones."""
+
 
 class SparseRows:
-    """A sparse matrix whose slices are dense arrays of rows.
+    """A sparse matrix whose slices are rows, sparse or dense.
 
     Example:
         >>> from scipy import sparse
@@ -31,18 +36,21 @@ class SparseRows:
         self.matrix = sparse.csr_array(matrix)
         self.shape: tuple[int, int] = self.matrix.shape  # pyright: ignore
         self.dtype = np.dtype(np.float64)
+        n, p = self.shape
+        self.thin = p >= MANY_COLUMNS and self.matrix.nnz <= THIN * n * p
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        return self.matrix[rows].toarray().astype(np.float64, copy=False)
+    def __getitem__(self, rows: Any) -> np.ndarray | SparseDesign:
+        block = self.matrix[rows].astype(np.float64, copy=False)
+        return SparseDesign(block) if self.thin else block.toarray()
 
     def only(self, kept: np.ndarray) -> "SparseRows":
         """A subset of the rows, still sparse."""
         return SparseRows(self.matrix[kept])
 
-    def take(self, index: np.ndarray, axis: int = 0, **_: Any) -> np.ndarray:
+    def take(self, index: np.ndarray, axis: int = 0, **_: Any) -> np.ndarray | SparseDesign:
         """The method that np.take calls."""
         return self[index]
 

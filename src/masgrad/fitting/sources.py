@@ -156,7 +156,8 @@ def _arrays(model: GLM, data: Any, block: int, roles: dict[str, Any]) -> Arrays:
     rows, names, kept = _regression(model, data, roles)
     if not len(rows[1]):
         raise InputError("every weight is 0; at least one row of positive weight is needed")
-    block = block_of(*rows[0].shape) if block == BLOCK else block
+    (count, p), thin = rows[0].shape, isinstance(rows[0], SparseRows) and rows[0].thin
+    block = block_of(count, p, thin) if block == BLOCK else block
     return Arrays(rows, names, block, kept=kept)
 
 

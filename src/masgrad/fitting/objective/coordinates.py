@@ -263,7 +263,8 @@ def _spread_of_structured(X: Structured, centre: np.ndarray) -> np.ndarray:
     """The same; of columns that are not written out by their squares."""
     at, numbers = X.written
     spread = np.sqrt(np.maximum(X.power(2).mean(0) - 2 * centre * X.mean(0) + centre**2, 0.0))
-    spread[at] = _spread(numbers, centre[at])
+    if len(at):
+        spread[at] = _spread(numbers, centre[at])
     return spread
 
 

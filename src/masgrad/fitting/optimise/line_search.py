@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import blocks, powers
-from masgrad.fitting.objective.local_model import LocalModel, error_change
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import (
@@ -30,6 +30,9 @@ RARE_COLUMN_ROWS = 8
 """Effective number of rows that must carry a rare column for it to shorten steps."""
 
 HALVINGS = 60
+FALLS_STILL = 1e-6
+"""Mean gradient, in columns of size 1, along a direction without curvature that is not rounding."""
+
 SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """Shares of a step that one read compares, if the whole step went too far."""
 
@@ -113,6 +116,26 @@ def backtrack(
         if new <= height - decrease:
             return there, new
     return None
+
+
+def descent_step(total: LocalModel) -> np.ndarray:
+    """Newton's step, or Fisher scoring's where H has a negative eigenvalue, or one downhill."""
+    for model in (total, total.expected()):
+        try:
+            return model.newton() + _along_null(model)
+        except NotConvex:
+            continue
+    return -total.gradient / np.maximum(np.abs(np.diag(total.hessian)), 1e-300)
+
+
+def _along_null(model: LocalModel) -> np.ndarray | float:
+    """A step of length 1 where H vanishes and the loss still falls: counts with means near 0."""
+    if not model.null_directions.size:
+        return 0.0
+    basis = np.linalg.qr(model.null_directions)[0]
+    down = -basis @ (basis.T @ model.gradient)
+    length = float(np.linalg.norm(down))
+    return down / length if length > FALLS_STILL * model.count else 0.0
 
 
 # Over reads.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from masgrad.data.arrays import pick
+from masgrad.data.arrays import is_structured, pick
 from masgrad.fitting.objective.local_model import LocalModel, error_change
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.options import Options
@@ -54,7 +54,7 @@ def narrow(
     objective: Objective, sample: Sample, phi: np.ndarray, options: Options
 ) -> Narrow | None:
     """The objective in single precision; None if that does not serve."""
-    if sample.has_rare_columns or not _is_allowed(objective, options):
+    if sample.has_rare_columns or is_structured(sample.rows) or not _is_allowed(objective, options):
         return None
     c = objective.coordinates
     size, shift = np.abs(c.scale), np.abs(c.centre / c.scale)  # that of a constant column is 0

@@ -19,7 +19,7 @@ from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
-from masgrad.fitting.optimise.line_search import SHARES
+from masgrad.fitting.optimise.line_search import SHARES, descent_step
 from masgrad.fitting.optimise.plateau import flat_directions, may_be_flat, off_plateau
 from masgrad.fitting.optimise.single.kept_rows import (
     FAR,
@@ -27,7 +27,6 @@ from masgrad.fitting.optimise.single.kept_rows import (
     RANDOM_ROWS,
     Draw,
     Segment,
-    descent_step,
     drawn,
     minimum,
     model_at,

@@ -9,9 +9,8 @@ whose rows stand for `factor` rows each. So the segment's loss is
     sum over all its rows of their quadratic  +  factor * sum over used rows of (loss - quadratic),
 
 and likewise its gradient, H and M (a control variate). If phi_s was far from the estimate, the
-quadratics say nothing, and the loss is `factor` times that of the used rows; if all rows are in
-use, it is exact. The sum over segments is a function that can be minimised like any other, and the
-spread of the random strata says how far its minimum may be from that of all rows.
+quadratics say nothing, and the loss is `factor` times that of the used rows; with all in use it is
+exact. The spread of the random strata says how far the minimum may be from that of all rows.
 """
 
 from collections.abc import Sequence
@@ -21,9 +20,9 @@ from functools import cached_property, reduce
 import numpy as np
 
 from masgrad.data.arrays import count_rows
-from masgrad.fitting.objective.local_model import LocalModel, NotConvex
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import H_AND_M, BadBlock, Objective, Parts
-from masgrad.fitting.optimise.line_search import Proposal, descend
+from masgrad.fitting.optimise.line_search import Proposal, descend, descent_step
 from masgrad.fitting.optimise.single.pools import Pool
 from masgrad.fitting.sources import join
 from masgrad.models.gram import is_semidefinite
@@ -216,7 +215,7 @@ def minimum(objective: Objective, segments: Sequence[Segment], phi: np.ndarray) 
 
     def propose(at: np.ndarray, count: int) -> Proposal:
         (old, asked), crawls = before_last, False
-        if count:
+        if count and objective.bounded:
             crawls = np.linalg.norm(at - old) < CRAWL * np.linalg.norm(asked)
         if crawls:  # a border of the domain is in the way
             return Proposal(at, last=True)
@@ -257,16 +256,6 @@ def _inside(
         first = (at, losses) if first is None else first
     assert first is not None
     return first
-
-
-def descent_step(total: LocalModel) -> np.ndarray:
-    """Newton's step, or Fisher scoring's where H has a negative eigenvalue, or one downhill."""
-    for model in (total, total.expected()):
-        try:
-            return model.newton()
-        except NotConvex:
-            continue
-    return -total.gradient / np.maximum(np.abs(np.diag(total.hessian)), 1e-300)
 
 
 # Which rows are used.
