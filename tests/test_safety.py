@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import masgrad as mg
-from masgrad.fitting.objective.coordinates import of_design
+from masgrad.fitting.objective.coordinates import identity
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.optimise.line_search import Proposal, descend, descent_step
 
@@ -247,11 +247,11 @@ def test_an_optimum_on_the_border_of_a_link_leaves_no_row_without_a_mean(passes)
 
 
 def test_a_plateau_of_means_near_0_is_left_downhill():
-    """Where every mean of a count is e^-60, H is 0 to rounding, and Newton's step is as well."""
+    """A level whose means are e^-60 has no curvature, and Newton's step does not move it."""
     rng = np.random.default_rng(8)
-    X = np.column_stack([np.ones(5000), rng.normal(size=5000)])
+    X = np.column_stack([np.ones(5000), rng.random(5000) < 0.1])
     rows = X, rng.poisson(np.exp(0.2 + 0.3 * X[:, 1])) * 1.0
-    objective = Objective(mg.Poisson(), of_design(X))
+    objective = Objective(mg.Poisson(), identity(2))
 
     def propose(at, count):
         step = descent_step(objective.local_model(at, rows))
@@ -261,6 +261,6 @@ def test_a_plateau_of_means_near_0_is_left_downhill():
         with np.errstate(over="ignore"):
             return objective.losses(at, rows).sum()
 
-    phi, _ = descend(value, propose, np.array([-60.0, 0.5]), 200)
+    phi, _ = descend(value, propose, np.array([0.2, -60.0]), 200)
     wanted = mg.fit(mg.Poisson(), rows)
-    np.testing.assert_allclose(objective.coordinates.theta(phi), wanted.theta, rtol=1e-8)
+    np.testing.assert_allclose(phi, wanted.theta, rtol=1e-8)
