@@ -5,12 +5,15 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import masgrad as mg
 from masgrad.data.arrays import block_of, blocks, joined, powers
 from masgrad.data.designs.coded import CodedDesign, Group
 from masgrad.data.designs.group_sums import sums, sums_of_rows, table
+from masgrad.data.designs.sparse import SparseDesign
 from masgrad.data.formula import terms as formula_terms
+from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, MissingWarning, SeparationWarning
 from masgrad.models.gram import gram, gram_and_peak
 
@@ -177,3 +180,46 @@ def test_blocks_are_long_only_where_there_are_many():
     assert block_of(10**8, 5000) == 4096 and block_of(10**6, 100, coded=True) == 2**16
     X = CodedDesign(np.ones((40_000, 1)), [0], [Group(1, 2, np.zeros(40_000, int))])
     assert [len(y) for _, y in blocks((X, np.ones(40_000)))] == [16384, 16384, 7232]
+
+
+def sparse_rows(rng, n, p=80, density=0.03):
+    X = sparse.random_array((n, p), density=density, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.hstack([np.ones((n, 1)), X]))
+    t = X @ rng.uniform(-1, 1, p + 1)
+    return X, (rng.random(n) < 1 / (1 + np.exp(-t))) * 1.0
+
+
+def test_sparse_products_are_those_of_the_dense_matrix(rng):
+    X = SparseDesign(sparse_rows(rng, 300)[0])
+    D, w = X.dense(), rng.normal(size=300)
+    v, A = rng.normal(size=81), rng.normal(size=(2, 300))
+    for ours, theirs in (
+        (X @ v, D @ v),
+        (A @ X, A @ D),
+        (gram(X, w), D.T @ (w[:, None] * D)),
+        (gram_and_peak(X, w, False)[1], np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0)),
+        (powers(X, 2).mean(0), (D**2).mean(0)),
+        (X.standardised(v, np.abs(v)).dense(), D / np.abs(v)),
+        (np.asarray(joined([X[:7], X[7:]])), D),
+        (X[:, 3], D[:, 3]),
+        (np.abs(X), np.abs(D)),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"passes": 1}, {"cov_type": "HC3"}, {"passes": "newton"}])
+@pytest.mark.parametrize("rows", [3_000, 60_000])
+def test_sparse_fits_are_those_of_dense_columns(rows, options, rng):
+    X, y = sparse_rows(rng, rows)
+    assert SparseRows(X).thin
+    r = mg.fit(mg.Logistic(), (X, y), **options)
+    wanted = mg.fit(mg.Logistic(), (X.toarray(), y), **{**options, "passes": "newton"})
+    away = np.abs((r.params - wanted.params) / wanted.bse).max()
+    assert away < max(1e-6, 1.5 * r.fit_info.remainder)
+    np.testing.assert_allclose(r.bse, wanted.bse, rtol=5e-3)
+    np.testing.assert_allclose(r.predict(X[:9]), wanted.predict(X[:9].toarray()), rtol=1e-2)
+
+
+def test_full_rows_of_a_sparse_matrix_are_written_out(rng):
+    X = sparse.csr_array(rng.normal(size=(50, 80)))
+    assert not SparseRows(X).thin and isinstance(SparseRows(X)[:3], np.ndarray)
