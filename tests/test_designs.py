@@ -95,6 +95,8 @@ FITS = {
     "poisson": ("n ~ x + z + C(g) + C(h)", {"family": "poisson"}),
     "interactions": ("b ~ x * C(h) + C(g):x + C(g)", {"family": "binomial"}),
     "without intercept": ("b ~ 0 + z + C(g)", {"family": "binomial", "link": "cloglog"}),
+    "categories alone": ("n ~ 0 + C(g) + C(h)", {"family": "poisson"}),
+    "slopes alone": ("n ~ 0 + C(g):x", {"family": "gaussian"}),
     "weights": ("n ~ z + C(g)", {"family": "poisson", "weights": "w", "cov_type": "HC1"}),
     "leverages": ("n ~ z + C(g)", {"family": "gaussian", "cov_type": "HC3"}),
     "model errors": ("n ~ z + C(g)", {"family": "negative_binomial", "cov_type": "nonrobust"}),

@@ -1,5 +1,6 @@
 """First reads, and reads of the gradient alone: cheaper, and no less accurate."""
 
+import warnings
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import masgrad as mg
+from masgrad.errors import AccuracyWarning
 from masgrad.fitting.objective.objective import GRADIENT
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.first_read import FirstRead, masgrad_rows
@@ -118,3 +120,34 @@ def test_the_count_of_gradient_reads_is_saved(tmp_path):
     r = mg.fit(model, (X, y))
     r.save(tmp_path / "r.json")
     assert mg.load(tmp_path / "r.json").fit_info == r.fit_info
+
+
+@pytest.mark.parametrize("weight", [10.0, 0.1])
+def test_frequencies_scale_the_curvature_of_pilot_rows(weight, parts):
+    X, t, rng = rows(7)
+    model, y = draw("poisson", t, rng)
+    plain = mg.fit(model, (X, y))
+    r = mg.fit(model, (X, y), weights=np.full(len(y), weight))
+    assert r.fit_info.reads == plain.fit_info.reads == 2
+    np.testing.assert_allclose(r.params, plain.params, rtol=1e-6)
+    np.testing.assert_allclose(r.bse, plain.bse / np.sqrt(weight), rtol=1e-6)
+
+
+def test_a_step_with_the_curvature_of_pilot_rows_is_never_the_result(monkeypatch):
+    """The step goes much too far, and no read is left to compare shares of it."""
+    original = FirstRead._pilot_model
+
+    def poor(self, count):
+        model = original(self, count)
+        return replace(model, hessian=model.hessian / 30)
+
+    X, t, rng = rows(9)
+    model, y = draw("binomial", t, rng)
+    exact = mg.fit(model, (X, y), passes="newton")
+    monkeypatch.setattr(FirstRead, "_pilot_model", poor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        r = mg.fit(model, (X, y), passes=2)
+    assert r.log_likelihood == pytest.approx(exact.log_likelihood, rel=0.05)
+    away = np.abs((r.params - exact.params) / exact.bse).max()
+    assert away < max(1.5 * r.fit_info.remainder, 0.1)

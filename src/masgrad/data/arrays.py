@@ -21,12 +21,13 @@ BLOCK_BYTES, MOST_ROWS, FEWEST_BLOCKS = 6 << 20, 16 * BLOCK, 64
 """Size of a long block, its largest number of rows, and how many blocks rows are cut into at least,
 so that their order can be judged. With shorter ones Python's threads wait for each other."""
 
-CODED_BYTES = 1 << 26
-"""The same for blocks whose categories are codes, were they written out."""
+CODED_BYTES, LONG_BLOCK = 1 << 26, 4 * BLOCK
+"""The same for blocks of coded or sparse rows, were they written out; rows of such blocks that are
+kept in memory."""
 
 
 def block_of(count: int | None, p: int, coded: bool = False) -> int:
-    """Rows of a block, of so many rows with p columns."""
+    """Rows of a block, of so many rows in memory with p columns."""
     room = (CODED_BYTES if coded else BLOCK_BYTES) // (8 * max(p, 1))
     few = MOST_ROWS if coded or count is None else count // FEWEST_BLOCKS
     return max(BLOCK, min(room, few, MOST_ROWS))
@@ -168,16 +169,18 @@ def _check_finite(array: np.ndarray, label: str) -> None:
 
 
 def is_flat(rows: Rows) -> bool:
-    """Whether rows are a tuple of arrays or None, which take no JAX to look through."""
-    return isinstance(rows, tuple) and all(
-        isinstance(a, np.ndarray | SparseRows | Structured | None) for a in rows
+    """Whether rows are a tuple or a dict of arrays, which take no JAX to look through."""
+    parts = rows.values() if isinstance(rows, dict) else rows
+    return isinstance(rows, tuple | dict) and all(
+        isinstance(a, np.ndarray | SparseRows | Structured | None) for a in parts
     )
 
 
 def leaves(rows: Rows) -> list[Any]:
-    """The arrays of the rows."""
+    """The arrays of the rows; those of a dict in the order of its keys."""
     if is_flat(rows):
-        return [a for a in rows if a is not None]
+        parts = [rows[key] for key in sorted(rows)] if isinstance(rows, dict) else rows
+        return [a for a in parts if a is not None]
     import jax
 
     return jax.tree.leaves(rows)
@@ -188,13 +191,12 @@ def count_rows(rows: Rows) -> int:
     return len(second) if isinstance(second, np.ndarray) else len(leaves(rows)[0])
 
 
-LONG_BLOCK = 4 * BLOCK
-"""Rows of a block of coded or sparse rows."""
-
-
 def pick(function: Callable[..., np.ndarray], rows: Rows, *others: Rows) -> Rows:
     """Apply a function to every array of the rows, with the same array of the others."""
-    if all(map(is_flat, (rows, *others))):
+    flat = all(map(is_flat, (rows, *others)))
+    if flat and isinstance(rows, dict):
+        return {key: function(a, *(other[key] for other in others)) for key, a in rows.items()}
+    if flat:
         parts = (None if a[0] is None else function(*a) for a in zip(rows, *others, strict=True))
         return getattr(rows, "_make", tuple)(parts)
     import jax
@@ -218,6 +220,11 @@ def joined(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts)
 
 
+def is_finite(a: Any) -> bool:
+    """Whether all entries of an array are, coded and sparse ones included."""
+    return a.is_finite() if isinstance(a, Structured) else bool(np.isfinite(a).all())
+
+
 def powers(X: Any, k: int) -> Any:
     """The entries' absolute values to the power k, of any design matrix."""
     return X.power(k) if isinstance(X, Structured) else np.abs(X) ** k
@@ -233,10 +240,10 @@ def blocks(rows: Rows, size: int | None = None) -> Iterator[Rows]:
 
     Coded and sparse rows take less room, and their blocks are longer.
     """
-    if size is None:
-        size = LONG_BLOCK if is_structured(rows) else BLOCK
-    for start in range(0, count_rows(rows), size):
-        yield pick(lambda a, s=start: a[s : s + size], rows)
+    room = CODED_BYTES // (8 * rows[0].shape[1]) if is_structured(rows) else BLOCK
+    step = min(max(room, BLOCK), LONG_BLOCK) if size is None else size
+    for start in range(0, count_rows(rows), step):
+        yield pick(lambda a, s=start: a[s : s + step], rows)
 
 
 def pad(rows: Rows, length: int) -> Rows:

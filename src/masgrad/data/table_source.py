@@ -1,10 +1,9 @@
 """A formula over a table, as a source of blocks of (X, y): any medium and size, in bounded memory.
 
-Weights, offset and exposure are columns of the table, by name, or arrays beside a table in memory;
-such arrays become columns of it under names that no column has.
+Weights, offset and exposure are columns of the table; arrays beside it become such columns.
 
-Columns arrive as views of Arrow's buffers, are cut to blocks and copied once, into the (p, n)
-buffer of a block. In a random order, row groups are permuted and whole blocks are shuffled.
+Columns are views of Arrow's buffers, copied once, into the (p, n) buffer of a block. In a random
+order, row groups are permuted and whole blocks are shuffled.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -187,10 +186,11 @@ class TableInMemory(Arrays):
 
 
 def table_rows(
-    medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+    medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int | None = None
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
-    block = block_of(medium.count, len(terms.names), terms.is_coded) if block == BLOCK else block
+    kept = medium.count if isinstance(medium, Memory) else 0  # blocks of files are held by dozens
+    block = block or block_of(kept, len(terms.names), terms.is_coded)
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
@@ -218,7 +218,7 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
 
 
 def given(role: str) -> str:
-    """The internal column name of weights, offset or exposure given as an array."""
+    """The column name of weights, offset or exposure given as an array."""
     return f"\0{role} given"
 
 
@@ -230,7 +230,7 @@ def label(name: str | None) -> str:
 
 
 def learn_table(
-    data: Any, formula: str, memory: int, block: int, roles: dict[str, Any]
+    data: Any, formula: str, memory: int, block: int | None, roles: dict[str, Any]
 ) -> tuple[Source, Terms]:
     """The rows of a table, and the terms that code later tables in the same way.
 
@@ -253,7 +253,7 @@ def table_source(
     data: Any,
     terms: Terms,
     memory: int = MEMORY_BYTES,
-    block: int = BLOCK,
+    block: int | None = None,
     *,
     weights: Any = None,
     offset: Any = None,

@@ -93,10 +93,8 @@ def as_bytes(memory: str | int) -> int:
     return int(memory)
 
 
-def _block_size(block_size: Any) -> int:
-    from masgrad.data.arrays import BLOCK  # NumPy again
-
-    return BLOCK if block_size is None else check_count("block_size", block_size, 16)
+def _block_size(block_size: Any) -> int | None:
+    return None if block_size is None else check_count("block_size", block_size, 16)
 
 
 def _threads(threads: Any) -> int:
@@ -174,9 +172,9 @@ class Options:
     memory: int = _field(
         "512MB", "memory for reading and keeping rows.", as_bytes, accepts=str | int
     )
-    block_size: int = _field(
+    block_size: int | None = _field(
         None,
-        "rows that are read and summed at a time; 4,096 by default.",
+        "rows that are read and summed at a time; by default 4,096, and more of many rows.",
         _block_size,
         accepts=int | None,
     )

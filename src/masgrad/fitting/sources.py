@@ -99,7 +99,7 @@ def as_source(
     data: Any,
     formula: str | None,
     memory: int,
-    block: int = BLOCK,
+    block: int | None = None,
     *,
     weights: Any = None,
     offset: Any = None,
@@ -112,7 +112,7 @@ def as_source(
         data: arrays, a table, files, a stream or an iterator.
         formula: for tables and files.
         memory: bytes that reading may take.
-        block: rows of a block.
+        block: rows of a block; by default as many as suit the data.
         weights: frequencies of the rows: an array, or the name of a table's column.
         offset: known part of the linear predictor: an array or the name of a column.
         exposure: its logarithm is added to the offset.
@@ -140,25 +140,24 @@ def as_source(
         return _stream(model, data, block), None
     if isinstance(model, GLM) and not hasattr(data, "optimum"):
         return _arrays(model, data, block, roles), None
-    return Arrays(model.rows(data), (), block, real=False), None
+    return Arrays(model.rows(data), (), block or BLOCK, real=False), None
 
 
-def _stream(model: Model, data: Any, block: int) -> Source:
+def _stream(model: Model, data: Any, block: int | None) -> Source:
     if isinstance(data, Source) and not isinstance(data, Stream):
         return data
     start, again = (
         (data.start, data.rereadable) if isinstance(data, Stream) else (lambda: data, False)
     )
-    return Stream(start, again, block, check=_checker(model), real=isinstance(model, GLM))
+    return Stream(start, again, block or BLOCK, check=_checker(model), real=isinstance(model, GLM))
 
 
-def _arrays(model: GLM, data: Any, block: int, roles: dict[str, Any]) -> Arrays:
+def _arrays(model: GLM, data: Any, block: int | None, roles: dict[str, Any]) -> Arrays:
     rows, names, kept = _regression(model, data, roles)
     if not len(rows[1]):
         raise InputError("every weight is 0; at least one row of positive weight is needed")
     (count, p), thin = rows[0].shape, isinstance(rows[0], SparseRows) and rows[0].thin
-    block = block_of(count, p, thin) if block == BLOCK else block
-    return Arrays(rows, names, block, kept=kept)
+    return Arrays(rows, names, block or block_of(count, p, thin), kept=kept)
 
 
 def _regression(

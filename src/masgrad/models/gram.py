@@ -150,13 +150,16 @@ class SinglePrecision(NamedTuple):
 class _Scratch(threading.local):
     def __init__(self):
         self.block: np.ndarray = np.empty((0, 0))
-        self.singles: np.ndarray = np.empty((2, 0, 0), np.float32)
+        self.singles: np.ndarray = np.empty(0, np.float32)
 
     def single(self, shape: tuple[int, int]) -> np.ndarray:
         """Two blocks in single precision."""
-        if self.singles.shape[1:] != shape:
-            self.singles = np.empty((2, *shape), np.float32)
-        return self.singles
+        size = 2 * shape[0] * shape[1]
+        if 4 * size > SCRATCH_BYTES:
+            return np.empty((2, *shape), np.float32)
+        if len(self.singles) < size:
+            self.singles = np.empty(size, np.float32)
+        return self.singles[:size].reshape(2, *shape)
 
 
 _scratch = _Scratch()
@@ -171,10 +174,10 @@ def _weighted(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     """diag(w) X in this thread's block, with the layout of X."""
     if X.nbytes > SCRATCH_BYTES:
         return X * w[:, None]
-    Z = _scratch.block
-    if Z.shape != X.shape or _by_rows(Z) != _by_rows(X):
+    Z, (n, p) = _scratch.block, X.shape
+    if len(Z) < n or Z.shape[1] != p or _by_rows(Z) != _by_rows(X):
         Z = _scratch.block = np.empty(X.shape) if _by_rows(X) else empty_columns(*X.shape)
-    return np.multiply(X, w[:, None], out=Z)
+    return np.multiply(X, w[:, None], out=Z[:n])
 
 
 def _by_rows(X: np.ndarray) -> bool:

@@ -133,6 +133,10 @@ class CodedDesign(Structured):
     def written(self) -> tuple[np.ndarray, np.ndarray]:
         return self.at, self.numbers
 
+    def is_finite(self) -> bool:
+        values = (group.value for group in self.groups if group.value is not None)
+        return all(np.isfinite(a).all() for a in (self.numbers, *values))
+
     def chosen(self, rows: Any) -> "CodedDesign":
         groups = [group.chosen(rows) for group in self.groups]
         return CodedDesign(self.numbers[rows], self.at, groups)
@@ -157,4 +161,5 @@ def _joined(groups: Sequence[Group]) -> Group:
     """The same columns over the rows of several groups."""
     codes = np.concatenate([group.codes for group in groups])
     values = [group.value for group in groups if group.value is not None]
+    assert len(values) in (0, len(groups))
     return groups[0]._replace(codes=codes, value=np.concatenate(values) if values else None)

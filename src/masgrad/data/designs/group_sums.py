@@ -18,6 +18,8 @@ def sums(codes: np.ndarray, size: int, w: np.ndarray) -> np.ndarray:
 
 def sums_of_rows(codes: np.ndarray, size: int, w: np.ndarray, X: np.ndarray) -> np.ndarray:
     """D'diag(w) X, (size, q)."""
+    if not X.shape[1]:
+        return np.zeros((size, 0))
     if X.shape[1] <= FEW_COLUMNS:
         return np.stack([sums(codes, size, w * column) for column in X.T], 1)
     from scipy import sparse  # heavy, and for many columns alone

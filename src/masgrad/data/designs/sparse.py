@@ -52,6 +52,9 @@ class SparseDesign(Structured):
     def written(self) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(0, np.intp), np.empty((len(self), 0))
 
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.matrix.data).all())
+
     def chosen(self, rows: Any) -> "SparseDesign":
         return SparseDesign(self.matrix[rows])
 

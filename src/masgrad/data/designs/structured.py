@@ -54,6 +54,10 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
         """Places and values of the columns that are written out: (q,) and (n, q)."""
 
     @abc.abstractmethod
+    def is_finite(self) -> bool:
+        """Whether all entries are."""
+
+    @abc.abstractmethod
     def chosen(self, rows: Any) -> "Structured":
         """Some of the rows: a slice, numbers or a mask."""
 

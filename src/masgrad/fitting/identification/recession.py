@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from masgrad.data.arrays import pick
 from masgrad.fitting.identification.program import (
     LARGEST_PROGRAM,
     PROGRAMS,
@@ -252,10 +253,12 @@ class Search:
 
     def _working_set(self, most: int) -> np.ndarray:
         """Pilot rows at their boundary with the smallest margins, in the interior's directions."""
-        U, s = self.objective.features(self.sample.rows), sides(self.objective, self.sample.rows)
-        signed = (s[:, None] * U)[s != 0]
-        margins = signed @ self.local.point
-        return of_length_one(signed[np.argsort(margins, kind="stable")[:most]] @ self.interior)
+        objective, rows = self.objective, self.sample.rows
+        s = sides(objective, rows)
+        margins = np.where(s == 0, np.inf, s * objective.predictors(self.local.point, rows))
+        first = np.argsort(margins, kind="stable")[: min(most, np.count_nonzero(s))]
+        signed = s[first, None] * objective.features(pick(lambda a: a[first], rows))
+        return of_length_one(signed @ self.interior)
 
     def _from_rectifier(self) -> Separation | None:
         """Least squares of the positive part of the last fit, beginning with 1 for every row."""

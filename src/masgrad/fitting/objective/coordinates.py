@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from masgrad.data.arrays import BLOCK
 from masgrad.data.designs.structured import Structured
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
 from masgrad.fitting.objective.local_model import LocalModel
@@ -129,8 +130,8 @@ class Coordinates:
         """The Gram matrix of rows in phi."""
         if isinstance(X, Structured) and not self.transforms_rows:
             return self._transformed(X.gram(np.ones(len(X))))
-        U = self.design(X)
-        return U.T @ U
+        parts = [X[s : s + BLOCK] for s in range(0, len(X), BLOCK)]
+        return sum((U.T @ U for U in map(self.design, parts)), np.zeros(()))
 
     def condition(self, local: LocalModel) -> float:
         """Condition number of the scaled H of rows before they are multiplied by R^-1."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, leaves, powers
+from masgrad.data.arrays import blocks, count_rows, is_finite, leaves, powers
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import distinct, total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
@@ -278,7 +278,7 @@ class Objective:
 
     def admits(self, rows: Rows) -> bool:
         """Whether all values are finite, and the responses such as the family has."""
-        finite = all(np.isfinite(a).all() for a in leaves(rows))
+        finite = all(map(is_finite, leaves(rows)))
         return finite and self._admits_responses(rows)
 
     def _admits_responses(self, rows: Rows) -> bool:

@@ -83,6 +83,7 @@ class Beginning:
         stages: labels and points of the stages of the fit.
         step: the step that led to the first of the starts, if the gradient of all rows did.
         reads: number of reads.
+        gradient_reads: how many of them were of the gradient of all rows.
         discarded: whether MasGrad's average was worse than its start.
     """
 
@@ -90,11 +91,8 @@ class Beginning:
     stages: list[tuple[str, np.ndarray]] = field(default_factory=list)
     step: NewtonStep | None = None
     reads: int = 0
+    gradient_reads: int = 0
     discarded: bool = False
-
-    @property
-    def gradient_reads(self) -> int:
-        return 0 if self.step is None else self.reads
 
 
 @dataclass(frozen=True)
@@ -153,10 +151,10 @@ class FirstRead:
             pilot = objective.local_model(self.start.point, rows)
         except BadBlock:
             return None
-        share = count / pilot.count
+        share = count / count_rows(rows)  # weights count in both
         return replace(
             pilot,
-            count=float(count),
+            count=pilot.count * share,
             gradient=pilot.gradient * share,
             hessian=pilot.hessian * share,
             meat=pilot.meat * share,
@@ -185,15 +183,17 @@ class FirstRead:
         """A step with the gradient of all rows, and H of the pilot rows; two if one leaves much."""
         begin = pilot.point + self._damped(pilot.newton())
         step, reads = self._step(pilot, begin), 1
+        none = replace(none, reads=1, gradient_reads=1)
         if step is None or is_doubtful(self.objective, self.sample, step.total, self.safe):
-            return replace(none, reads=1)
-        if self._leaves_much(step):
+            return none
+        if self._leaves_much(step) and self.options.most_reads > 2:
             second, reads = self._step(pilot, step.total.point + step.step), 2
             trial = Trial(step.total, step.step)
             step = second if second is not None and trial.is_accepted(second.total) else step
         end = step.total.point + step.step
         stages = [*none.stages, ("gradient of all rows", end)]
-        return replace(none, starts=[end, *none.starts], stages=stages, step=step, reads=reads)
+        begun = replace(none, starts=[end, *none.starts], stages=stages, step=step)
+        return replace(begun, reads=reads, gradient_reads=reads)
 
     def _step(self, pilot: LocalModel, phi: np.ndarray) -> NewtonStep | None:
         """The step from phi, after a read there; None if that failed."""
@@ -203,6 +203,8 @@ class FirstRead:
             return None
         if self.reader.monitor.interrupted:
             return None
+        share = read.count / pilot.count
+        pilot = replace(pilot, hessian=pilot.hessian * share, meat=pilot.meat * share)
         total = replace(pilot.with_gradient(read), count=read.count, rows=read.rows)
         full = total.newton()
         share = damping(self.objective, full, self.sample)

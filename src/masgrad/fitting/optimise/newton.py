@@ -107,7 +107,7 @@ class Newton:
                 continue
             if isinstance(found, BadBlock) and path.step is None:
                 raise found
-            if isinstance(found, BadBlock) or not path.accepts(merged(found)):
+            if isinstance(found, BadBlock) or not self._may_go_on(found, path):
                 break
             step = self._step(found)
             if step.scored:
@@ -142,6 +142,14 @@ class Newton:
 
     # The points that are read.
 
+    def _may_go_on(self, found: list[LocalModel], path: Path) -> bool:
+        """Whether a step from here is better than the one that led here.
+
+        A step with H and M of pilot rows is no estimate; nor can a part of the rows be compared.
+        """
+        of_pilot = path.step is not None and path.step.of_pilot
+        return path.accepts(merged(found)) or (of_pilot and path.is_over)
+
     def _parts_at(self, phi: np.ndarray, path: Path) -> list[LocalModel] | BadBlock:
         """Local models at phi, the prior's last; or a block whose sums were not finite."""
         constants, step = path.constants, path.step
@@ -157,10 +165,11 @@ class Newton:
 
     def _full_read(self, phi: np.ndarray, parts: Parts, path: Path) -> LocalModel:
         """H and M as well, in single precision if that serves."""
-        if self.narrow is not None:
+        if self.narrow is not None and "double precision" not in path.done:
             total = self.read(self.narrow.objective, phi, parts)
-            if self.narrow.serves(total):
+            if self.narrow.serves(total) or self.reader.monitor.interrupted:
                 return total
+            path.first_time("double precision")
             path.count_read()
         return self.read(self.objective, phi, parts)
 
@@ -168,7 +177,9 @@ class Newton:
         self, found: list[LocalModel] | BadBlock, phi: np.ndarray, path: Path
     ) -> np.ndarray | None:
         """Another point to read, if phi was no good; None if it was, or if there is none."""
-        if path.step is None and isinstance(found, BadBlock):
+        of_pilot = path.step is not None and path.step.of_pilot and path.is_over
+        if isinstance(found, BadBlock) and (path.step is None or of_pilot):
+            path.put_on_trial(None)
             return path.next_start()
         if path.is_over:
             return None

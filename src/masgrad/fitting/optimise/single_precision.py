@@ -60,7 +60,7 @@ def narrow(
     size, shift = np.abs(c.scale), np.abs(c.centre / c.scale)  # that of a constant column is 0
     if not ((size > SCALES[0]) & (size < SCALES[1]) & (shift < LARGEST_SHIFT)).all():
         return None
-    value = 1.0 if c.constant is None else float(c.scale[c.constant])
+    value = 1.0 if c.constant is None else float(sample.rows[0][0, c.constant])
     single = SinglePrecision(c.centre.astype(np.float32), c.constant, value)
     other, rows = replace(objective, single=single), pick(lambda a: a[:COMPARED_ROWS], sample.rows)
     try:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.arrays import blocks, count_rows, is_finite
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
@@ -205,7 +205,7 @@ def valid_start(objective: Objective, rows: Rows, own: np.ndarray | None = None)
         return np.zeros(p) if own is None else own
     if family.canonical and own is None and offset_of(rows) is None:
         return np.zeros(p)
-    if not (np.isfinite(rows[0]).all() and np.isfinite(rows[1]).all()):
+    if not (is_finite(rows[0]) and is_finite(rows[1])):
         raise BadBlock(rows)
     with np.errstate(all="ignore"):
         tried = [np.zeros(p), own, intercept_start(objective, rows)]

@@ -31,6 +31,8 @@ def consistent(r: Fitted) -> Fitted:
         "cov_phi": (r.cov_phi, (p, p)),
         "preconditioner": (r.coordinates.preconditioner, (p, p)),
         "information": (local.information, (p, p)),
+        "moments_at": (local.moments_at, (p,)),
+        "max_weighted_x": (local.max_weighted_x if np.ndim(local.max_weighted_x) else None, (p,)),
     }
     shapes = {name: (array, (p,)) for name, array in vectors.items()}
     shapes |= {name: (array, (p, p)) for name, array in matrices.items()}
