@@ -21,7 +21,6 @@ ORDER = (
 """A file may import from its own part of `fitting` and from those before it."""
 
 FOR_THEIR_WEIGHT = {
-    "masgrad.data.arrays",
     "masgrad.data.formula.terms",
     "masgrad.data.table_source",
     "masgrad.data.tables.frames",

@@ -227,7 +227,10 @@ def is_finite(a: Any) -> bool:
 
 def powers(X: Any, k: int) -> Any:
     """The entries' absolute values to the power k, of any design matrix."""
-    return X.power(k) if isinstance(X, Structured) else np.abs(X) ** k
+    if isinstance(X, Structured):
+        return X.power(k)
+    square = np.square(X)
+    return square ** (k // 2) if k % 2 == 0 else np.abs(X) * square ** (k // 2)
 
 
 def is_structured(rows: Rows) -> bool:
