@@ -5,6 +5,7 @@ rows, links with a domain, nearly separated responses.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 
 import masgrad as mg
 from masgrad.fitting.objective.coordinates import identity
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.optimise.estimate import Trial, falls_where_flat
 from masgrad.fitting.optimise.line_search import Proposal, descend, descent_step
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -264,3 +267,20 @@ def test_a_plateau_of_means_near_0_is_left_downhill():
     phi, _ = descend(value, propose, np.array([0.2, -60.0]), 200)
     wanted = mg.fit(mg.Poisson(), rows)
     np.testing.assert_allclose(phi, wanted.theta, rtol=1e-8)
+
+
+def test_a_gradient_without_curvature_is_no_optimum():
+    """A row far on the wrong side of its response has both; an empty column has neither."""
+    point, H, M = np.zeros(2), np.diag([1.0, 0.0]), np.eye(2)
+    assert falls_where_flat(LocalModel(10.0, point, np.array([0.0, -1.0]), H, M))
+    assert not falls_where_flat(LocalModel(10.0, point, np.array([0.0, 0.0]), H, M))
+    assert not falls_where_flat(LocalModel(10.0, point, np.array([1.0, -1.0]), np.eye(2), M))
+
+
+def test_a_long_step_without_curvature_is_judged_by_the_loss():
+    """In standard errors it has no length."""
+    H, M = np.diag([1.0, 1e-30]), np.eye(2)
+    start = LocalModel(10.0, np.zeros(2), np.zeros(2), H, M, loss=100.0)
+    trial = Trial(start, np.array([0.0, 2000.0]))
+    assert not trial.is_accepted(replace(start, point=trial.end, loss=4e6))
+    assert trial.is_accepted(replace(start, point=trial.end, loss=100.0))

@@ -29,6 +29,10 @@ ERROR_CHANGE = 0.005
 NEXT_STEP = 3.0
 """What may be left after a step, in units of what is expected to be missed of the next."""
 
+FALLS = 1e-3
+"""Gradient along a direction without curvature, in units of the rows' gradients there, root of the
+sum of squares, that is not rounding."""
+
 SLOW = 0.25
 """Share of a step, left after it, at which H is too far off for another step with it."""
 
@@ -148,10 +152,10 @@ class Trial:
         If the fall is within rounding of the loss, the length of the next step decides: it is
         shorter than this one.
         """
-        if self.start.wald_norm(self.step) < NEGLIGIBLE_STEP:
-            return True
         fall, predicted = self.start.loss - end.loss, self.predicted_fall
         scale = abs(self.start.loss) + abs(end.loss) + end.count
+        if self.start.wald_norm(self.step) < NEGLIGIBLE_STEP and fall > -ROUNDING * scale:
+            return True  # a long step may be short in standard errors, where there is no curvature
         if predicted > ROUNDING * scale:
             return fall >= SUFFICIENT_DECREASE * predicted
         slope = float(end.gradient @ self.step)
@@ -190,6 +194,19 @@ def at_start(objective: Objective, step: NewtonStep) -> Estimate:
     total = step.total if step.scored else merged(step.parts)
     size = total.wald_norm(step.full_step)
     return Estimate(total, 0, size, distance(objective, total, step.full_step))
+
+
+def falls_where_flat(local: LocalModel) -> bool:
+    """Whether the loss falls along a direction in which H vanishes: this is no optimum.
+
+    A row whose mean is far from its response, on the wrong side, has a gradient without curvature.
+    The gradient is compared with those of the rows that carry the direction.
+    """
+    if not local.null_directions.size:
+        return False
+    basis = np.linalg.qr(local.null_directions)[0]
+    sizes = np.sqrt(np.maximum(np.square(basis).T @ np.diag(local.meat), 0.0))
+    return bool((np.abs(basis.T @ local.gradient) > FALLS * sizes).any())
 
 
 def may_be_last(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:

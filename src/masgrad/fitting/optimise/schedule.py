@@ -22,7 +22,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.estimate import Estimate, StoppingRule
+from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.plateau import (
@@ -213,6 +213,8 @@ class Reads:
         undecided = done.separation is not None and done.separation.found is not False
         if self.reader.monitor.interrupted or (undecided and self.objective.convex):
             return True
+        if falls_where_flat(done.local_model):
+            return False
         on_border = self.objective.bounded and done.local_model.null_directions.size > 0
         return done.remainder <= LARGEST_UNJUDGED and not (undecided or on_border)
 
