@@ -158,6 +158,7 @@ def test_the_jacobian_has_dv_also_where_eigenvalues_coincide(rng):
     assert np.abs(J[1] - without).max() > 0.05
 
 
+@pytest.mark.long
 def test_jacobians_of_other_adjustments(rng):
     """Rows, against differences of the field itself along a random direction."""
     X, y = scenarios.regression(rng, "bernoulli", misspecified=True)

@@ -280,6 +280,7 @@ def test_losses_and_labels_of_networks(rng):
 # MadProx.
 
 
+@pytest.mark.long
 def test_proximal(tmp_path, seed):
     """What the proposition says of every V, and of the root of H."""
     x = written("proximal", tmp_path, seed)

@@ -74,6 +74,7 @@ def test_the_error_of_the_stationary_law_is_of_order_eta_over_n(logistic, seed):
     assert abs(slope + 1) < norm.isf(alpha() / 2) * 0.0025 / errors[-1] / np.log(4) + 0.25
 
 
+@pytest.mark.long
 @pytest.mark.statistical(9)
 def test_the_plug_in_is_shifted_by_order_one_over_n(seed):
     """covariance="batch" solves another equation; V from past batches does not."""
@@ -139,8 +140,9 @@ def slope_and_error(sample, ns, t, seed, chains):
     return (x * np.log(w)).sum() / (x**2).sum(), np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
-@pytest.mark.parametrize("t", [pytest.param(1, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("t", [1, 3])
 def test_skewed_data_approach_the_diffusion_at_rate_one_half(seed, t):
     slope, error = slope_and_error(scenarios.skewed, [4, 16, 64], t, seed, 200_000)
     # 0.01: the exact slope over these n is -0.501 at t = 1

@@ -73,7 +73,10 @@ cli.app(["fit", {str(path)!r}, "--formula", "y ~ a + C(g)", "--quiet"], standalo
     [
         "mg.fit(mg.Logistic(), (X, y)).predict(X, 0.95).to_numpy()",
         "mg.fit(mg.Logistic(), (X, y)).law.push(lambda theta: theta[0] / theta[1]).cov",
-        "mg.run(mg.madprox(0.1, penalty), mg.Logistic(), (X, y), np.zeros(3), 20, 10, 3).theta",
+        pytest.param(
+            "mg.run(mg.madprox(0.1, penalty), mg.Logistic(), (X, y), np.zeros(3), 20, 10, 3).theta",
+            marks=pytest.mark.long,
+        ),
         "mg.moments(mg.Logistic(), np.ones(3), (X, y)).root().matrix()",
     ],
 )
