@@ -19,7 +19,6 @@ SUFFICIENT_DECREASE = 0.1
 ROUNDING = 1e-11
 """Relative change of a sum of losses that may be rounding."""
 
-
 MAX_RESIDUAL_SHIFT = 0.2
 """Change of a row's residual, in units of its noise, that a last step may cause."""
 
