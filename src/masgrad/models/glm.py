@@ -9,11 +9,12 @@ weighted rows are multiplied.
 
 import re
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from masgrad.checks import as_number
-from masgrad.data.arrays import as_regression, not_a_matrix
+from masgrad.data.arrays import as_regression, not_a_matrix, pick
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
 from masgrad.models.families import (
@@ -24,8 +25,8 @@ from masgrad.models.families import (
     PARAMETERS,
 )
 from masgrad.models.family import SHOWN_NAMES, Family
-from masgrad.models.gram import SinglePrecision, gram, gram_and_peak
-from masgrad.models.model import Model, RowSums, Sums
+from masgrad.models.gram import SinglePrecision, cached_pieces, gram, gram_and_peak
+from masgrad.models.model import Model, RowSums, Sums, add
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors, namespace
 
@@ -224,29 +225,62 @@ def linear_sums(
 ) -> RowSums:
     """`row_sums` of a family over rows whose X is the design itself.
 
-    H and M are summed in single precision if that is given, for a convex family, and serves.
+    H and M are summed in single precision if that is given, for a convex family, and serves. Rows
+    are summed in pieces that stay in cache, so that X comes from memory once.
     """
-    X, y, a = rows[0], rows[1], weight_of(rows)
+    pieces = cached_pieces(rows[0])
+    parts = [rows] if len(pieces) == 1 else [pick(lambda a, c=c: a[c], rows) for c in pieces]
     with np.errstate(all="ignore"):
-        t = add_offset(X @ theta, rows)
-        H, max_weighted_x, loss, squares, M = None, 0.0, 0.0, 0.0, None
-        if hessian or with_loss:
-            value, r, w = family.local(t, y)
-            loss = _total(value, a)
-        else:
-            r = w = family.slope(t, y)
-        narrow = None
-        if single is not None:
-            narrow = single.grams(X, w if a is None else a * w, r * r if a is None else a * r * r)
-        if narrow is not None:
-            H, M, max_weighted_x = narrow
-        elif hessian:
-            H, max_weighted_x = gram_and_peak(X, w if a is None else a * w, family.convex)
-        if family.dispersed and (hessian or meat or with_loss):
-            squares = _total(squared_residuals(family, t, r), a)
-        if meat and M is None:
-            M = gram(X, r * r if a is None else a * r * r)
-        return RowSums((r if a is None else a * r) @ X, H, M, squares, max_weighted_x, loss)
+        if not (hessian or meat):
+            return reduce(add, (_gradient_sum(family, part, theta, with_loss) for part in parts))
+        kinds = hessian, meat
+        return reduce(add, (_moment_sums(family, part, theta, kinds, single) for part in parts))
+
+
+def _gradient_sum(family: Family, rows: Rows, theta: np.ndarray, with_loss: bool) -> RowSums:
+    """The gradient, and the loss with the squared residuals if that is asked for."""
+    X, y, a = rows[0], rows[1], weight_of(rows)
+    t, loss, squares = add_offset(X @ theta, rows), 0.0, 0.0
+    if with_loss:
+        value, r, _ = family.local(t, y)
+        loss, squares = _total(value, a), _squares(family, t, r, a)
+    else:
+        r = family.slope(t, y)
+    return RowSums(_weighted_by(r, a) @ X, None, None, squares, 0.0, loss)
+
+
+def _moment_sums(
+    family: Family,
+    rows: Rows,
+    theta: np.ndarray,
+    kinds: tuple[bool, bool],
+    single: SinglePrecision | None,
+) -> RowSums:
+    """The gradient and the loss with H, with M, or with both."""
+    (hessian, meat), H, M, peak, narrow = kinds, None, None, 0.0, None
+    X, y, a = rows[0], rows[1], weight_of(rows)
+    t = add_offset(X @ theta, rows)
+    value, r, w = family.local(t, y)
+    w, v = _weighted_by(w, a), _weighted_by(r * r, a)
+    if single is not None:
+        narrow = single.grams(X, w, v)
+    if narrow is not None:
+        H, M, peak = narrow
+    else:
+        if hessian:
+            H, peak = gram_and_peak(X, w, family.convex)
+        if meat:
+            M = gram(X, v)
+    squares = _squares(family, t, r, a)
+    return RowSums(_weighted_by(r, a) @ X, H, M, squares, peak, _total(value, a))
+
+
+def _weighted_by(values: np.ndarray, a: np.ndarray | None) -> np.ndarray:
+    return values if a is None else a * values
+
+
+def _squares(family: Family, t: np.ndarray, r: np.ndarray, a: np.ndarray | None) -> float:
+    return _total(squared_residuals(family, t, r), a) if family.dispersed else 0.0
 
 
 def information_sum(family: Family, rows: Rows, theta: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ takes a fifteenth of the time of its eigenvectors, which only nearly singular on
 """
 
 import threading
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +50,7 @@ def gram(X: np.ndarray | Structured, w: np.ndarray) -> np.ndarray:
     """X' diag(w) X for w >= 0."""
     if isinstance(X, Structured):
         return X.gram(w)
-    if len(cuts := _cuts(X)) > 1:
+    if len(cuts := cached_pieces(X)) > 1:
         return sum((gram(X[c], w[c]) for c in cuts), np.zeros(()))
     if X.shape[1] > PIECEWISE_COLUMNS:
         Z = _rooted(X, w)
@@ -68,7 +67,7 @@ def gram_and_peak(
     """
     if isinstance(X, Structured):
         return X.gram(w), X.largest(np.sqrt(np.abs(w)))
-    if len(cuts := _cuts(X)) > 1:
+    if len(cuts := cached_pieces(X)) > 1:
         return _total([gram_and_peak(X[c], w[c], convex) for c in cuts])
     if convex and X.shape[1] > PIECEWISE_COLUMNS:
         Z = _rooted(X, np.maximum(w, 0.0))
@@ -79,11 +78,14 @@ def gram_and_peak(
     return G, np.sqrt(_column_max(Z))
 
 
-def _cuts(X: np.ndarray) -> list[slice]:
+def cached_pieces(X: np.ndarray | Structured) -> list[slice]:
     """Slices of rows that stay in a core's cache while they are weighted and multiplied."""
-    size = max(FEWEST_CACHED_ROWS, CACHE_BYTES // (8 * X.shape[1]))
-    cuts = np.linspace(0, len(X), max(1, round(len(X) / size)) + 1).astype(int)
-    return [slice(a, b) for a, b in pairwise(cuts.tolist())]
+    n = len(X)
+    size = (
+        n if isinstance(X, Structured) else max(FEWEST_CACHED_ROWS, CACHE_BYTES // (8 * X.shape[1]))
+    )
+    many = max(1, round(n / size))
+    return [slice(i * n // many, (i + 1) * n // many) for i in range(many)]
 
 
 def _total(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -117,12 +119,6 @@ class SinglePrecision(NamedTuple):
         """
         if isinstance(X, Structured):
             return None
-        if len(cuts := _cuts(X)) > 1:
-            parts = [self.grams(X[c], w[c], v[c]) for c in cuts]
-            if any(part is None for part in parts):
-                return None
-            H, M, peaks = zip(*parts, strict=True)  # pyright: ignore[reportArgumentType]
-            return sum(H, np.zeros(())), sum(M, np.zeros(())), np.max(peaks, axis=0)
         if self.constant is not None and (X[:, self.constant] != self.value).any():
             return None
         (U, Z), roots = _scratch.single(X.shape), np.sqrt(np.maximum(w, 0.0))
@@ -130,12 +126,13 @@ class SinglePrecision(NamedTuple):
         if self.constant is not None:
             U -= self.centre
         np.multiply(U, roots.astype(np.float32)[:, None], out=Z)
-        H = Z.T @ Z
-        peak = _column_max(Z) + np.abs(self.centre) * roots.max(initial=0.0)
+        H, peak = Z.T @ Z, _column_max(Z)
         np.multiply(U, np.sqrt(v).astype(np.float32)[:, None], out=Z)
         M = Z.T @ Z
         if not np.isfinite(H.trace() + M.trace()):
             return None
+        if self.constant is not None:
+            peak = peak + np.abs(self.centre) * roots.max(initial=0.0)
         return self._raw(H), self._raw(M), peak.astype(np.float64)
 
     def _raw(self, A: np.ndarray) -> np.ndarray:

@@ -50,6 +50,24 @@ class RowSums(NamedTuple):
     information: np.ndarray | None = None
 
 
+def add(a: RowSums, b: RowSums) -> RowSums:
+    """Sums over two blocks at one point, both with the same parts."""
+    return RowSums(
+        a.gradient + b.gradient,
+        plus(a.hessian, b.hessian),
+        plus(a.meat, b.meat),
+        a.squares + b.squares,
+        np.maximum(a.max_weighted_x, b.max_weighted_x),
+        a.loss + b.loss,
+        plus(a.information, b.information),
+    )
+
+
+def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    """The sum, or None if either is missing."""
+    return None if a is None or b is None else a + b
+
+
 class Model(abc.ABC):
     """The loss of one observation, `loss(theta, z)`, with z one row of the data.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK
+from masgrad.data.arrays import BLOCK, SPREAD_ROWS, column_spread
 from masgrad.data.designs.structured import Structured
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
 from masgrad.fitting.objective.local_model import LocalModel
@@ -33,9 +33,6 @@ well, because the remaining digits must tell collinear columns apart (powers of 
 DENSE_COLUMNS = 64
 """Columns up to which sums are transformed by dense products."""
 
-SPREAD_ROWS = 1 << 13
-"""Rows from which the spread of columns is computed, unless a column is constant in them."""
-
 LARGEST_GRAM_CONDITION = 1e6
 """Condition number of the columns' moment matrix up to which sums of squares have digits enough."""
 
@@ -44,10 +41,6 @@ SURELY = 0.1
 
 CONDITION_ROWS = 1 << 11
 """Rows from which that condition number is computed, or two for each column if that is more."""
-
-MEDIAN_ROWS = 1 << 11
-"""Rows from which medians are computed: those of all rows would take as long as a read of a
-million."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +179,7 @@ def of_design(X: np.ndarray) -> Coordinates:
     """Coordinates for a linear predictor, from some rows of its design matrix."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre = X.mean(0)
-        spread = _spread(X[:SPREAD_ROWS], centre)
-        spread = spread if (spread > 0).all() else _spread(X, centre)
+        spread = column_spread(X, centre)
     still = spread <= 1e-14 * np.abs(centre)
     constants = np.flatnonzero(still & (centre != 0))
     size = np.where(centre != 0, np.abs(centre), 1.0)
@@ -204,9 +196,7 @@ def of_design(X: np.ndarray) -> Coordinates:
 
 def of_columns(X: np.ndarray) -> Coordinates:
     """Coordinates that scale the columns of X and do not centre them."""
-    zero = np.zeros(X.shape[1])
-    size = _spread(X[:SPREAD_ROWS], zero)
-    size = size if (size > 0).all() else _spread(X, zero)
+    size = column_spread(X, np.zeros(X.shape[1]))
     return of_scale(np.where(size > 0, size, 1.0))
 
 
@@ -237,36 +227,6 @@ def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | No
     if not len(full):
         return 1.0
     return float(values[-1] / values[0]) if values[0] > 0 else np.inf
-
-
-def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Root mean square about a centre, robust to a few outliers.
-
-    Deviations are clipped at 20 times their median, unless that is 0 (as it is for a dummy).
-    """
-    if isinstance(X, Structured):
-        return _spread_of_structured(X, centre)
-    few, k = X[:MEDIAN_ROWS], min(len(X), MEDIAN_ROWS) // 2
-    usual = np.partition(few, k, axis=0)[k]  # the upper of two medians: one selection, not three
-    middle = np.partition(np.abs(few - usual), k, axis=0)[k]
-    shift = np.abs(usual - centre)
-    away = X - centre  # the only copy: another would double the cost
-    np.abs(away, out=away)
-    largest = np.minimum(np.where(middle > 0, 20 * middle + shift, np.inf), away.max(0))
-    unit = np.where(largest > 0, largest, 1.0)
-    np.minimum(away, largest, out=away)
-    away /= unit
-    np.square(away, out=away)
-    return unit * np.sqrt(away.mean(0))
-
-
-def _spread_of_structured(X: Structured, centre: np.ndarray) -> np.ndarray:
-    """The same; of columns that are not written out by their squares."""
-    at, numbers = X.written
-    spread = np.sqrt(np.maximum(X.power(2).mean(0) - 2 * centre * X.mean(0) + centre**2, 0.0))
-    if len(at):
-        spread[at] = _spread(numbers, centre[at])
-    return spread
 
 
 def _cancels(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shift: float) -> bool:

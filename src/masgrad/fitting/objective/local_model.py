@@ -17,7 +17,7 @@ import numpy as np
 from masgrad.errors import InputError
 from masgrad.fitting.objective.third_order import ThirdOrder, along_cubic
 from masgrad.models.gram import Factor, factor, scaled_eigenvalues, scaled_spectrum
-from masgrad.models.model import RowSums
+from masgrad.models.model import RowSums, plus
 
 ZERO_EIGENVALUE = 1e-11
 """Eigenvalue of the scaled H that is 0 to rounding."""
@@ -271,11 +271,6 @@ def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
     scale = np.trace(gram) / len(gram) or 1.0
     size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
     return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
-
-
-def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    """The sum, or None if either is missing."""
-    return None if a is None or b is None else a + b
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from masgrad.data.arrays import blocks, count_rows, is_finite, leaves, powers
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import distinct, total_weight, weight_of, with_design
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel, Ridge, plus
+from masgrad.fitting.objective.local_model import LocalModel, Ridge
 from masgrad.models.canonical import Gaussian
 from masgrad.models.family import Family
 from masgrad.models.glm import (
@@ -29,7 +29,7 @@ from masgrad.models.glm import (
     linear_sums,
 )
 from masgrad.models.gram import SinglePrecision, column_range
-from masgrad.models.model import Model, RowSums
+from masgrad.models.model import Model, RowSums, add
 from masgrad.types import Rows
 
 MANY_ROWS = 50
@@ -176,20 +176,17 @@ class Objective:
 
     def largest_feature(self, rows: Rows) -> np.ndarray:
         """The largest entry of each column of `spread_features`, (p,)."""
-        U = self.spread_features(rows)
-        return U.largest(np.ones(len(U))) if isinstance(U, Structured) else np.abs(U).max(0)
+        X, c = rows[0], self.coordinates
+        if isinstance(X, Structured):
+            return X.standardised(c.centre, c.scale).largest(np.ones(len(X)))
+        if c.transforms_rows:
+            return np.abs(self.features(rows)).max(0)
+        return np.abs((np.stack(column_range(X)) - c.centre) / c.scale).max(0)
 
     def standardised(self, rows: Rows) -> np.ndarray:
         """Features, or columns of the same size and place where these cost a product; a copy."""
         c = self.coordinates
         return self.features(rows) if c.transforms_rows else (rows[0] - c.centre) / c.scale
-
-    def largest_standardised(self, rows: Rows) -> np.ndarray:
-        """The largest entry of each column of `standardised`, (p,)."""
-        c = self.coordinates
-        if c.transforms_rows:
-            return np.abs(self.features(rows)).max(0)
-        return np.abs((np.stack(column_range(rows[0])) - c.centre) / c.scale).max(0)
 
     def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """Linear predictors without their offsets; no features are formed."""
@@ -208,9 +205,12 @@ class Objective:
         """Whether many of these rows, rather than a few, carry each column."""
         if self.family is None:
             return True
-        U = self.spread_features(rows)
-        carried = powers(U, 2).sum(0) ** 2 / np.maximum(powers(U, 4).sum(0), 1e-300)
-        return bool(carried.min() >= min(MANY_ROWS, 0.1 * len(U)))
+        squares, fourth = 0.0, 0.0
+        for U in map(self.spread_features, blocks(rows)):
+            squares = squares + powers(U, 2).sum(0)
+            fourth = fourth + powers(U, 4).sum(0)
+        carried = squares**2 / np.maximum(fourth, 1e-300)
+        return bool(carried.min() >= min(MANY_ROWS, 0.1 * count_rows(rows)))
 
     # Sums over rows.
 
@@ -291,16 +291,3 @@ class Objective:
 def response_range(rows: Rows) -> tuple[float, float]:
     """Smallest and largest response of a regression's rows."""
     return float(rows[1].min()), float(rows[1].max())
-
-
-def add(a: RowSums, b: RowSums) -> RowSums:
-    """Sums over two blocks at one point, both with the same parts."""
-    return RowSums(
-        a.gradient + b.gradient,
-        plus(a.hessian, b.hessian),
-        plus(a.meat, b.meat),
-        a.squares + b.squares,
-        np.maximum(a.max_weighted_x, b.max_weighted_x),
-        a.loss + b.loss,
-        plus(a.information, b.information),
-    )

@@ -20,10 +20,10 @@ from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import Monitor
-from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, add, response_range
+from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, response_range
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import GLM
-from masgrad.models.model import RowSums
+from masgrad.models.model import RowSums, add
 from masgrad.progress import Progress
 from masgrad.types import Rows
 

@@ -39,6 +39,9 @@ SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 SETTLED_ERRORS = 0.01
 """Relative change of a standard error over the last step that is expected at most."""
 
+MOST_ROWS_SHARE = 0.95
+"""Share of the rows whose linear predictors decide over the damping of a step."""
+
 
 # Before a step.
 
@@ -52,8 +55,11 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     """
     if not objective.exponential:
         return 1.0
-    moved = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
-    d, largest = (float(np.quantile(np.concatenate(moved), q)) for q in (0.95, 1.0))
+    moved = np.abs(
+        np.concatenate([objective.predictors(step, rows) for rows in blocks(sample.rows)])
+    )
+    most = int(MOST_ROWS_SHARE * (len(moved) - 1))
+    d, largest = float(np.partition(moved, most)[most]), float(moved.max())
     d = max(d, _change_of_rare(objective, step, sample.rows)) if largest > 1 else d
     return float(np.log1p(d) / d) if d > 1 else 1.0
 

@@ -23,7 +23,7 @@ from masgrad.models.gram import SinglePrecision
 FEWEST_ROWS = 100_000
 """Rows from which the comparison costs less than it saves."""
 
-COMPARED_ROWS = 1 << 14
+COMPARED_ROWS = 1 << 12
 """Pilot rows that are summed both ways."""
 
 LARGEST_ERROR = 1e-5
@@ -34,6 +34,9 @@ WORSE_CONDITION = 3.0
 
 SCALES, LARGEST_SHIFT = (1e-12, 1e12), 32.0
 """Scales of columns, and shifts in units of these, that leave float32 its digits."""
+
+SMALL_SHIFT = 1.0
+"""Shifts up to this are left in: they cost no digit."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def narrow(
     if not ((size > SCALES[0]) & (size < SCALES[1]) & (shift < LARGEST_SHIFT)).all():
         return None
     value = 1.0 if c.constant is None else float(sample.rows[0][0, c.constant])
-    single = SinglePrecision(c.centre.astype(np.float32), c.constant, value)
+    constant = c.constant if (shift > SMALL_SHIFT).any() else None
+    single = SinglePrecision(c.centre.astype(np.float32), constant, value)
     other, rows = replace(objective, single=single), pick(lambda a: a[:COMPARED_ROWS], sample.rows)
     try:
         wide, small = (o.local_model(phi, rows) for o in (objective, other))

@@ -43,6 +43,9 @@ START_ROWS = 1024
 WARM_UP_ROWS = 8192
 """Rows of the first descent; its end is a good start for more of them."""
 
+FEW_ROWS, ROWS_PER_COLUMN = 1 << 11, 32
+"""Rows of a descent before that, if they are so many for each column and the end may be rough."""
+
 WIDE_COLUMNS = 256
 """Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
 take eigenvectors."""
@@ -98,7 +101,8 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
-    wide = objective.linear and len(phi) > WIDE_COLUMNS and sample.remaining is None
+    p = len(phi)
+    wide = objective.linear and p > WIDE_COLUMNS and sample.remaining is None
     free = wide and options.start is None and not objective.bounded
     level = intercept_start(objective, rows) if free else None
     phi = phi if level is None else level
@@ -108,15 +112,17 @@ def find_start(
     before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
     if not objective.linear:
         check_curvature(before)
-    if wide and _is_narrow(sample, len(phi)):
+    if wide and _is_narrow(sample, p):
         return Start(before, notes=notes)
     rough = wide or (objective.convex and not sample.complete and sample.remaining is None)
-    enough = ROUGH_DECREMENT * len(phi) if rough else SMALL_DECREMENT
+    enough = ROUGH_DECREMENT * p if rough else SMALL_DECREMENT
     first = random_rows(rows, WARM_UP_ROWS, rng)
-    local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
-    if count_rows(rows) > WARM_UP_ROWS:
-        near = _on_the_way(objective, rows, phi, local.point)
-        local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
+    few = [random_rows(first, FEW_ROWS, rng)] if rough and ROWS_PER_COLUMN * p < FEW_ROWS else []
+    stages = [*few, first] + [rows] * (count_rows(rows) > WARM_UP_ROWS)
+    local = warm_up(objective, stages[0], phi, steps, most, weight, enough=enough)
+    for more in stages[1:]:
+        near = _on_the_way(objective, more, phi, local.point)
+        local = warm_up(objective, more, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
 
 

@@ -45,7 +45,7 @@ order, so that 99 % of all remainders are."""
 USUAL_LARGEST = 3.0
 """The largest of 16 squared deviations, over their mean, if tails are not heavy."""
 
-MOMENT_ROWS = 1 << 14
+MOMENT_ROWS = 1 << 13
 """Pilot rows on which the change of M and H is measured, unless they are coded or sparse."""
 
 MOVING_ROWS = 200
@@ -114,7 +114,12 @@ def predict_remainder(
 
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
-    return information_covers(objective.local_model(total.point, rows, Parts(meat=False)), total)
+    """Whether pilot rows have information in every direction; some of them may suffice."""
+    few = rows if is_structured(rows) else pick(lambda a: a[:MOMENT_ROWS], rows)
+    return any(
+        information_covers(objective.local_model(total.point, part, Parts(meat=False)), total)
+        for part in ((few, rows) if objective.convex else (rows,))
+    )
 
 
 def _next_in_series(

@@ -12,7 +12,7 @@ from masgrad.data.arrays import count_rows, pick
 from masgrad.data.regression import total_weight
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective, Parts, add
+from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
@@ -20,7 +20,7 @@ from masgrad.fitting.penalised.optimum.proximal_newton import centre, is_quadrat
 from masgrad.fitting.penalised.parts import AllRows, InMemory, Split, Sums
 from masgrad.fitting.penalised.path import FOLDS, Criterion, walk
 from masgrad.fitting.sources import Sample
-from masgrad.models.model import RowSums
+from masgrad.models.model import RowSums, add
 from masgrad.types import Rows
 
 LAM_RANGE = 30.0
