@@ -125,8 +125,8 @@ class SinglePrecision(NamedTuple):
         U[...] = X
         if self.constant is not None:
             U -= self.centre
-        np.multiply(U, roots.astype(np.float32)[:, None], out=Z)
-        H, peak = Z.T @ Z, _column_max(Z)
+        R = U if (w == 1.0).all() else np.multiply(U, roots.astype(np.float32)[:, None], out=Z)
+        H, peak = R.T @ R, _column_max(R)
         np.multiply(U, np.sqrt(v).astype(np.float32)[:, None], out=Z)
         M = Z.T @ Z
         if not np.isfinite(H.trace() + M.trace()):

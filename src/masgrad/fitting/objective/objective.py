@@ -205,12 +205,16 @@ class Objective:
         """Whether many of these rows, rather than a few, carry each column."""
         if self.family is None:
             return True
-        squares, fourth = 0.0, 0.0
-        for U in map(self.spread_features, blocks(rows)):
-            squares = squares + powers(U, 2).sum(0)
-            fourth = fourth + powers(U, 4).sum(0)
-        carried = squares**2 / np.maximum(fourth, 1e-300)
-        return bool(carried.min() >= min(MANY_ROWS, 0.1 * count_rows(rows)))
+        needed, all_blocks = min(MANY_ROWS, 0.1 * count_rows(rows)), list(blocks(rows))
+        largest = np.max([self.largest_feature(block) for block in all_blocks], axis=0)
+        squares = powers(self.spread_features(all_blocks[0]), 2).sum(0)
+        if (squares > needed * largest**2).all():  # no row of any block dominates one block
+            return True
+        squares, fourth = np.zeros(len(largest)), np.zeros(len(largest))
+        for U in map(self.spread_features, all_blocks):
+            squares += powers(U, 2).sum(0)
+            fourth += powers(U, 4).sum(0)
+        return bool((squares**2 > needed * fourth).all())
 
     # Sums over rows.
 

@@ -26,6 +26,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import NewtonStep, Trial
 from masgrad.fitting.optimise.line_search import damping
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
+from masgrad.fitting.optimise.single_precision import Narrow
 from masgrad.fitting.optimise.start import WARM_UP_ROWS, is_doubtful
 from masgrad.fitting.optimise.third_order import (
     Prediction,
@@ -107,6 +108,7 @@ class FirstRead:
         safe: a point at which the loss is moderate.
         options: of the fit.
         read: the local model of all rows.
+        narrow: the loss with H and M in single precision, if that serves.
     """
 
     objective: Objective
@@ -116,6 +118,7 @@ class FirstRead:
     safe: np.ndarray
     options: Options
     read: Read
+    narrow: Narrow | None = None
 
     def beginning(self) -> Beginning:
         """The cheaper of the two, or none.
@@ -148,7 +151,8 @@ class FirstRead:
         if not objective.linear or count_rows(rows) < ROWS_FOR_CHORD * len(self.start.point):
             return None
         try:
-            pilot = objective.local_model(self.start.point, rows)
+            summed = objective if self.narrow is None else self.narrow.objective
+            pilot = summed.local_model(self.start.point, rows)
         except BadBlock:
             return None
         share = count / count_rows(rows)  # weights count in both

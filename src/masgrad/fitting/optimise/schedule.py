@@ -146,6 +146,7 @@ class Reads:
 
     def _first_and_correcting(self) -> Estimate:
         """A first read, then correcting ones."""
+        narrow = self._narrow()
         first = FirstRead(
             self.objective,
             self.reader,
@@ -154,10 +155,11 @@ class Reads:
             self._safe,
             self.options,
             self._read,
+            narrow,
         )
         begun = first.beginning()
         rule = self._rule(begun.reads, STOCHASTIC_READS)
-        newton = replace(self._newton(self._drifts), narrow=self._narrow())
+        newton = replace(self._newton(self._drifts), narrow=narrow)
         done = newton.minimise(begun.starts, rule, begun.step)
         return replace(
             self._with_flat(done),
