@@ -25,7 +25,7 @@ from masgrad.models.families import (
     PARAMETERS,
 )
 from masgrad.models.family import SHOWN_NAMES, Family
-from masgrad.models.gram import SinglePrecision, cached_pieces, gram, gram_and_peak
+from masgrad.models.gram import SinglePrecision, cached_pieces, gram, gram_and_peak, left_product
 from masgrad.models.model import Model, RowSums, Sums, add
 from masgrad.models.triangle import from_triangle, row_products
 from masgrad.types import Array, Matrices, Rows, Vectors, namespace
@@ -122,7 +122,7 @@ class GLM(Model):
         with np.errstate(all="ignore"):
             r, w = self.family.slope_and_curvature(t, y)
             missed = self.family.slope(t + change, y) - r - w * change
-            return (missed if a is None else a * missed) @ X
+            return left_product(missed if a is None else a * missed, X)
 
     def prepare(self, rows: Rows) -> Rows:
         """X', y and the upper triangles of x x', rows last: sums over rows are then contiguous."""
@@ -246,7 +246,7 @@ def _gradient_sum(family: Family, rows: Rows, theta: np.ndarray, with_loss: bool
         loss, squares = _total(value, a), _squares(family, t, r, a)
     else:
         r = family.slope(t, y)
-    return RowSums(_weighted_by(r, a) @ X, None, None, squares, 0.0, loss)
+    return RowSums(left_product(_weighted_by(r, a), X), None, None, squares, 0.0, loss)
 
 
 def _moment_sums(
@@ -272,7 +272,7 @@ def _moment_sums(
         if meat:
             M = gram(X, v)
     squares = _squares(family, t, r, a)
-    return RowSums(_weighted_by(r, a) @ X, H, M, squares, peak, _total(value, a))
+    return RowSums(left_product(_weighted_by(r, a), X), H, M, squares, peak, _total(value, a))
 
 
 def _weighted_by(values: np.ndarray, a: np.ndarray | None) -> np.ndarray:

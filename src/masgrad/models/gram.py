@@ -3,6 +3,8 @@
 With few columns, at most PIECEWISE_COLUMNS, the block is multiplied in pieces that OpenBLAS takes
 without packing them first, which is up to twice as fast as the half that it computes of Z'Z; with
 more columns Z'Z wins.
+Products are `np.dot`'s, during which other threads run; during `@` they do only if its result is
+long, and p x p numbers may be few.
 Weighted rows are written to a block that each thread keeps: a new one may cost as much as they do.
 
 In single precision both products take about half of the time (`SinglePrecision`).
@@ -30,7 +32,7 @@ PIECEWISE_COLUMNS = 32
 PIECE_MULTIPLICATIONS = 1e6
 """Largest number of multiplications for which OpenBLAS does not pack."""
 
-CACHE_BYTES, FEWEST_CACHED_ROWS = 3 << 19, 4096
+CACHE_BYTES, FEWEST_CACHED_ROWS = 3 << 20, 4096
 """Size of a piece of a block that stays in a core's cache, and its smallest number of rows."""
 
 SCRATCH_BYTES = 1 << 24
@@ -54,7 +56,7 @@ def gram(X: np.ndarray | Structured, w: np.ndarray) -> np.ndarray:
         return sum((gram(X[c], w[c]) for c in cuts), np.zeros(()))
     if X.shape[1] > PIECEWISE_COLUMNS:
         Z = _rooted(X, w)
-        return Z.T @ Z
+        return np.dot(Z.T, Z)
     return _product(X, _weighted(X, w))
 
 
@@ -71,7 +73,7 @@ def gram_and_peak(
         return _total([gram_and_peak(X[c], w[c], convex) for c in cuts])
     if convex and X.shape[1] > PIECEWISE_COLUMNS:
         Z = _rooted(X, np.maximum(w, 0.0))
-        return Z.T @ Z, _column_max(Z)
+        return np.dot(Z.T, Z), _column_max(Z)
     Z = _weighted(X, w)
     G = _product(X, Z)
     Z *= X
@@ -92,6 +94,11 @@ def _total(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
     """The sum of Gram matrices, and the largest of the entries."""
     grams, peaks = zip(*parts, strict=True)
     return sum(grams, np.zeros(())), np.max(peaks, axis=0)
+
+
+def left_product(r: np.ndarray, X: np.ndarray | Structured) -> np.ndarray:
+    """r'X."""
+    return r @ X if isinstance(X, Structured) else np.dot(r, X)
 
 
 class SinglePrecision(NamedTuple):
@@ -126,9 +133,9 @@ class SinglePrecision(NamedTuple):
         if self.constant is not None:
             U -= self.centre
         R = U if (w == 1.0).all() else np.multiply(U, roots.astype(np.float32)[:, None], out=Z)
-        H, peak = R.T @ R, _column_max(R)
+        H, peak = np.dot(R.T, R), _column_max(R)
         np.multiply(U, np.sqrt(v).astype(np.float32)[:, None], out=Z)
-        M = Z.T @ Z
+        M = np.dot(Z.T, Z)
         if not np.isfinite(H.trace() + M.trace()):
             return None
         if self.constant is not None:
