@@ -25,8 +25,7 @@ SPREAD_ROWS = 1 << 13
 """Rows from which the spread of columns is computed, unless a column is constant in them."""
 
 MEDIAN_ROWS = 1 << 11
-"""Rows from which medians are computed: those of all rows would take as long as a read of a
-million."""
+"""Rows from which medians are computed: those of all rows would take as long as a read."""
 
 CODED_BYTES, LONG_BLOCK = 1 << 26, 4 * BLOCK
 """The same for blocks of coded or sparse rows, were they written out; rows of such blocks that are
@@ -240,9 +239,14 @@ def powers(X: Any, k: int) -> Any:
     return square ** (k // 2) if k % 2 == 0 else np.abs(X) * square ** (k // 2)
 
 
+def every_few(X: Any, rows: int) -> Any:
+    """About so many rows from all over X: neighbours may be alike."""
+    return X[:: max(1, len(X) // rows)]
+
+
 def column_spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """The spread over some rows, and over all of them for columns that are constant in those."""
-    spread = _spread(X[:SPREAD_ROWS], centre)
+    spread = _spread(every_few(X, SPREAD_ROWS), centre)
     still = np.flatnonzero(~(spread > 0))
     if isinstance(X, Structured):
         return _spread(X, centre) if len(still) else spread

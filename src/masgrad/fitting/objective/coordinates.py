@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, SPREAD_ROWS, column_spread
+from masgrad.data.arrays import BLOCK, SPREAD_ROWS, column_spread, every_few
 from masgrad.data.designs.structured import Structured
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
 from masgrad.fitting.objective.local_model import LocalModel
@@ -186,7 +186,7 @@ def of_design(X: np.ndarray) -> Coordinates:
     spread = np.where(still | (spread == 0), size, spread)
     shift = np.abs(centre / spread) * ~still
     far = bool(shift.max() > LARGEST_SHIFT)
-    far = far or _cancels(X[:SPREAD_ROWS], centre, spread, still, shift.max())
+    far = far or _cancels(every_few(X, SPREAD_ROWS), centre, spread, still, shift.max())
     if len(constants):
         return against_constant(centre, spread, int(constants[0]), far)
     if far:

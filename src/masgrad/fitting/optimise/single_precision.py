@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from masgrad.data.arrays import is_structured, pick
+from masgrad.data.arrays import every_few, is_structured, pick
 from masgrad.fitting.objective.local_model import LocalModel, error_change
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.options import Options
@@ -66,7 +66,10 @@ def narrow(
     value = 1.0 if c.constant is None else float(sample.rows[0][0, c.constant])
     constant = c.constant if (shift > SMALL_SHIFT).any() else None
     single = SinglePrecision(c.centre.astype(np.float32), constant, value)
-    other, rows = replace(objective, single=single), pick(lambda a: a[:COMPARED_ROWS], sample.rows)
+    other, rows = (
+        replace(objective, single=single),
+        pick(lambda a: every_few(a, COMPARED_ROWS), sample.rows),
+    )
     try:
         wide, small = (o.local_model(phi, rows) for o in (objective, other))
     except BadBlock:

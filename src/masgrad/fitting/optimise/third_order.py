@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import fdtri, stdtrit
 
-from masgrad.data.arrays import blocks, count_rows, is_structured, pick
+from masgrad.data.arrays import blocks, count_rows, every_few, is_structured, pick
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
@@ -115,11 +115,16 @@ def predict_remainder(
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
     """Whether pilot rows have information in every direction; some of them may suffice."""
-    few = rows if is_structured(rows) else pick(lambda a: a[:MOMENT_ROWS], rows)
+    few = _some(rows)
     return any(
         information_covers(objective.local_model(total.point, part, Parts(meat=False)), total)
         for part in ((few, rows) if objective.convex else (rows,))
     )
+
+
+def _some(rows: Rows) -> Rows:
+    """Some pilot rows; all of them if they are coded or sparse."""
+    return rows if is_structured(rows) else pick(lambda a: every_few(a, MOMENT_ROWS), rows)
 
 
 def _next_in_series(
@@ -241,7 +246,7 @@ def update_moments(
     rows: Rows,
 ) -> LocalModel:
     """The total expanded at phi, with M and H moved there from where its parts were taken."""
-    few = rows if is_structured(rows) else pick(lambda a: a[:MOMENT_ROWS], rows)
+    few = _some(rows)
     at, n = total.at(phi), total_weight(few)
     try:
         there = objective.local_model(phi, few)
