@@ -25,6 +25,9 @@ CODED_BYTES, LONG_BLOCK = 1 << 26, 4 * BLOCK
 """The same for blocks of coded or sparse rows, were they written out; rows of such blocks that are
 kept in memory."""
 
+FOLDED_ROWS = 64
+"""Rows laid side by side when the largest entries of columns are found."""
+
 
 def block_of(count: int | None, p: int, coded: bool = False) -> int:
     """Rows of a block, of so many rows in memory with p columns."""
@@ -231,6 +234,24 @@ def powers(X: Any, k: int) -> Any:
         return X.power(k)
     square = np.square(X)
     return square ** (k // 2) if k % 2 == 0 else np.abs(X) * square ** (k // 2)
+
+
+def column_range(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest entry of each column, (p,) each.
+
+    Rows are folded side by side first: NumPy is three times as fast along long rows.
+    """
+    Z = np.asarray(Z)
+    n, p = Z.shape
+    whole = n // FOLDED_ROWS * FOLDED_ROWS if Z.flags.c_contiguous else 0
+    tall = Z[whole:]
+    if not whole:
+        return tall.min(0), tall.max(0)
+    wide = Z[:whole].reshape(FOLDED_ROWS, -1)
+    low, high = wide.min(0).reshape(-1, p).min(0), wide.max(0).reshape(-1, p).max(0)
+    if not len(tall):
+        return low, high
+    return np.minimum(low, tall.min(0)), np.maximum(high, tall.max(0))
 
 
 def is_structured(rows: Rows) -> bool:

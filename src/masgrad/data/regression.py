@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import count_rows
+from masgrad.data.arrays import column_range, count_rows, powers
+from masgrad.data.designs.structured import Structured
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows, is_from
 
@@ -22,6 +23,15 @@ Place = Callable[[int], str]
 
 MOST_COUNTED = 1 << 10
 """Whole numbers below which responses are counted."""
+
+MANY_ROWS = 50
+"""Effective number of rows that must carry a column for a sample to represent it."""
+
+RARE_COLUMN_ROWS = 8
+"""Effective number of rows that must carry a rare column for it to shorten steps."""
+
+EVEN = 1.5
+"""Largest entry of an even column, over the mean of its entries with weights u^2."""
 
 
 class Regression(NamedTuple):
@@ -161,3 +171,56 @@ def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need:
 def beside(X: Any, y: np.ndarray, weight: np.ndarray | None, offset: np.ndarray | None) -> Rows:
     """(X, y) if there are no weights or offsets, otherwise a `Regression`."""
     return (X, y) if weight is None and offset is None else Regression(X, y, weight, offset)
+
+
+# Columns that a few rows carry.
+
+
+class ColumnSizes(NamedTuple):
+    """Sums of powers of a design's entries u over rows, (p,) each: do a few rows carry a column?
+
+    The effective number of rows that carry it is (sum of u^2)^2 / sum of u^4, for a dummy the
+    number of its ones.
+
+    Args:
+        rows: their number.
+        largest: largest |u|; of coded and sparse rows an upper bound.
+        squares: sum of u^2.
+        cubes: sum of |u|^3.
+        fourths: sum of u^4.
+    """
+
+    rows: int
+    largest: np.ndarray
+    squares: np.ndarray
+    cubes: np.ndarray
+    fourths: np.ndarray
+
+    @property
+    def are_represented(self) -> bool:
+        """Whether many of these rows, rather than a few, carry each column."""
+        carried = self.squares**2 / np.maximum(self.fourths, 1e-300)
+        return bool(carried.min() >= min(MANY_ROWS, 0.1 * self.rows))
+
+    @property
+    def even(self) -> np.ndarray:
+        """Mask of the even columns, as dummies are, that are not one outlier."""
+        even = self.largest * self.squares < EVEN * self.cubes
+        return even & (self.squares**2 > RARE_COLUMN_ROWS * self.fourths)
+
+
+def column_sizes(parts: Iterable[Any]) -> ColumnSizes:
+    """The sizes of columns that come block by block, each (n, p) or `Structured`."""
+    sizes = [_of_block(U) for U in parts]
+    rows, largest, *sums = zip(*sizes, strict=True)
+    return ColumnSizes(sum(rows), np.max(largest, axis=0), *(np.sum(s, axis=0) for s in sums))
+
+
+def _of_block(U: Any) -> ColumnSizes:
+    if isinstance(U, Structured):
+        sums = (powers(U, k).sum(0) for k in (2, 3, 4))
+        return ColumnSizes(len(U), U.largest(np.ones(len(U))), *sums)
+    low, high = column_range(U)
+    squares = U * U
+    cubes, fourths = (np.einsum("ij,ij->j", squares, a) for a in (np.abs(U), squares))
+    return ColumnSizes(len(U), np.maximum(high, -low), np.ones(len(U)) @ squares, cubes, fourths)

@@ -24,7 +24,15 @@ from masgrad.data.arrays import (
     not_a_matrix,
     pick,
 )
-from masgrad.data.regression import ROLES, as_vector, beside, design_effect, only, weigh
+from masgrad.data.regression import (
+    ROLES,
+    ColumnSizes,
+    as_vector,
+    beside,
+    design_effect,
+    only,
+    weigh,
+)
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
 from masgrad.data.tables.paths import is_frame, is_paths
@@ -54,13 +62,18 @@ class Sample:
         complete: whether they are all the rows.
         remaining: for a single read, the other blocks: of an array where they begin, of a stream
             the blocks themselves.
-        has_rare_columns: whether a few of the rows carry some column of the design.
+        columns: sizes of the columns of the design in phi; None if they are not known.
     """
 
     rows: Rows
     complete: bool
     remaining: np.ndarray | Iterator[Rows] | None = None
-    has_rare_columns: bool = False
+    columns: ColumnSizes | None = None
+
+    @property
+    def has_rare_columns(self) -> bool:
+        """Whether a few of the rows carry some column of the design."""
+        return self.columns is not None and not self.columns.are_represented
 
     @cached_property
     def design_effect(self) -> float:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, powers
+from masgrad.data.arrays import blocks, count_rows
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -24,10 +24,6 @@ from masgrad.fitting.optimise.estimate import (
     Trial,
 )
 from masgrad.fitting.sources import Sample
-from masgrad.types import Rows
-
-RARE_COLUMN_ROWS = 8
-"""Effective number of rows that must carry a rare column for it to shorten steps."""
 
 HALVINGS = 60
 FALLS_STILL = 1e-6
@@ -52,21 +48,25 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     """
     if not objective.exponential:
         return 1.0
-    moved = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
-    d, largest = (float(np.quantile(np.concatenate(moved), q)) for q in (0.95, 1.0))
-    d = max(d, _change_of_rare(objective, step, sample.rows)) if largest > 1 else d
+    parts = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
+    moved = np.concatenate(parts)
+    if not moved.max() > 1:
+        return 1.0
+    d = max(float(np.quantile(moved, 0.95)), _change_of_rare(objective, moved, sample))
     return float(np.log1p(d) / d) if d > 1 else 1.0
 
 
-def _change_of_rare(objective: Objective, step: np.ndarray, rows: Rows) -> float:
+def _change_of_rare(objective: Objective, moved: np.ndarray, sample: Sample) -> float:
     """Mean change of the predictors of rows that carry a rare but even column, as a dummy is."""
-    U = objective.spread_features(rows)
-    squares = powers(U, 2)
-    weight = np.maximum(squares.sum(0), np.finfo(float).tiny)
-    even = objective.largest_feature(rows) * weight < 1.5 * powers(U, 3).sum(0)
-    even &= weight**2 > RARE_COLUMN_ROWS * powers(U, 4).sum(0)  # not one outlier
-    moved = np.abs(objective.predictors(step, rows)) @ squares / weight
-    return float(moved[even].max(initial=0.0))
+    columns = objective.column_sizes(sample.rows) if sample.columns is None else sample.columns
+    if columns is None or not (even := columns.even).any():
+        return 0.0
+    total, begin = np.zeros(int(even.sum())), 0
+    for rows in blocks(sample.rows):
+        end = begin + count_rows(rows)
+        total += objective.weighted_squares(moved[begin:end], even, rows)
+        begin = end
+    return float((total / columns.squares[even]).max())
 
 
 # On rows in memory.
