@@ -1,11 +1,13 @@
 """Steps over reads, and where they end: the estimate there, whether it may be the last."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from masgrad.fitting.identification.rank import Separation
-from masgrad.fitting.objective.local_model import LocalModel, error_change, merged
+from masgrad.fitting.objective.local_model import LocalModel, merged
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.optimise.third_order import Prediction, distance, update_moments
 from masgrad.fitting.sources import Sample
@@ -99,7 +101,7 @@ class NewtonStep:
         total: of all of them; its H is the expected one if `scored`.
         full_step: to the minimum of `total`.
         share: of that step which is taken.
-        prediction: at the end.
+        predict: what is predicted at the end, which takes a look at pilot rows.
         scored: whether the step is one of Fisher scoring.
         of_pilot: whether H and M are those of pilot rows, in proportion.
     """
@@ -108,9 +110,14 @@ class NewtonStep:
     total: LocalModel
     full_step: np.ndarray
     share: float
-    prediction: Prediction
+    predict: Callable[[], Prediction]
     scored: bool = False
     of_pilot: bool = False
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Computed once, if it is asked for: most steps are too long to be the last."""
+        return self.predict()
 
     @property
     def step(self) -> np.ndarray:
@@ -176,8 +183,9 @@ def after(
     else:
         local = total.at(there)
     local = prediction.at_end(local)
-    damped = distance(objective, total, step.full_step)
-    remainder = prediction.bound if step.share == 1 else damped
+    remainder = prediction.bound
+    if step.share < 1:
+        remainder = distance(objective, total, step.full_step)
     if before is not None and before.share == 1 and not (before.scored or before.of_pilot):
         remainder = max(remainder, NEXT_STEP * _next_missed_step(objective, step, before))
     remainder = 0.0 if step.vanishes and objective.prior is None else remainder
@@ -210,23 +218,21 @@ def falls_where_flat(local: LocalModel) -> bool:
 
 def may_be_last(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
     """Whether a step ends near enough to the optimum, and to where M and H were summed."""
-    predicted = step.prediction.remainder <= rule.remainder
-    return predicted and step.share == 1 and not step.scored and _is_near(objective, rule, step)
+    whole = step.share == 1 and not step.scored
+    return whole and _is_near(objective, rule, step) and step.prediction.remainder <= rule.remainder
 
 
-def gradient_suffices(
-    objective: Objective, rule: StoppingRule, step: NewtonStep, end: Estimate
-) -> bool:
-    """Whether the gradient alone is worth reading at the end of a step: H and M have settled.
+def gradient_may_suffice(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
+    """Whether the gradient alone may be worth reading at the end of a step, if H and M settle.
 
     The next step is one with this H (a chord step), and pilot rows show what it misses.
     """
-    if step.share < 1 or step.scored or not step.prediction.trusted or objective.prior is not None:
+    if step.share < 1 or step.scored or objective.prior is not None:
+        return False
+    if not (_is_near(objective, rule, step) and step.prediction.trusted):
         return False
     total, left = step.total, step.prediction.extra_step
-    if total.rms_wald_norm(left) > SLOW * total.rms_wald_norm(step.step):
-        return False
-    return _is_near(objective, rule, step) and error_change(end.local_model, total) < ERROR_CHANGE
+    return total.rms_wald_norm(left) <= SLOW * total.rms_wald_norm(step.step)
 
 
 def _is_near(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:

@@ -21,7 +21,7 @@ from masgrad.fitting.optimise.estimate import (
     StoppingRule,
     after,
     at_start,
-    gradient_suffices,
+    gradient_may_suffice,
     may_be_last,
 )
 from masgrad.fitting.optimise.line_search import (
@@ -33,9 +33,7 @@ from masgrad.fitting.optimise.line_search import (
 )
 from masgrad.fitting.optimise.single_precision import Narrow
 from masgrad.fitting.optimise.start import is_doubtful
-from masgrad.fitting.optimise.third_order import (
-    predict_remainder,
-)
+from masgrad.fitting.optimise.third_order import Prediction, predict_remainder
 from masgrad.fitting.sources import Sample
 
 READS_BEFORE_DOUBT = 12
@@ -255,11 +253,13 @@ class Newton:
         self, rule: StoppingRule, path: Path, end: Estimate | None = None
     ) -> bool:
         """Whether the next read may leave out H and M; `end` is the estimate there, if known."""
-        if self.sample.complete or path.is_over or path.step is None or not path.errors_settle:
-            return False
         step = path.step
+        if self.sample.complete or path.is_over or step is None:
+            return False
+        if not (gradient_may_suffice(self.objective, rule, step) and path.errors_settle):
+            return False
         end = end or after(self.objective, self.sample, step, path.earlier)
-        return gradient_suffices(self.objective, rule, step, end)
+        return error_change(end.local_model, step.total) < ERROR_CHANGE
 
     def _is_inside(self, end: Estimate, path: Path) -> bool:
         """Whether all rows have a mean at the estimate; asked only where some might not."""
@@ -293,5 +293,8 @@ class Newton:
     ) -> NewtonStep:
         share = damping(self.objective, full, self.sample)
         there, unlike = total.point + full * share, self.unlike(total)
-        prediction = predict_remainder(self.objective, parts, total, there, self.sample, unlike)
-        return NewtonStep(parts, total, full, share, prediction, scored)
+
+        def predict() -> Prediction:
+            return predict_remainder(self.objective, parts, total, there, self.sample, unlike)
+
+        return NewtonStep(parts, total, full, share, predict, scored)

@@ -88,7 +88,9 @@ def predict_remainder(
 ) -> Prediction:
     """What the models of these parts (the prior's last, if there is one) miss at phi."""
     read, zero = parts if objective.prior is None else parts[:-1], np.zeros_like(phi)
-    if unlike or sample.has_rare_columns or not _covered(objective, total, sample.rows):
+    same = sample.complete and total is parts[0] and bool(total.hessian.any())  # rows are all rows
+    covered = same or _covered(objective, total, sample.rows)
+    if unlike or sample.has_rare_columns or not covered:
         size = total.rms_wald_norm(phi - total.point)
         missed = _missed_by_prior(objective, total, phi, sample.rows)
         bound = distance(objective, total, phi - total.point) + missed
@@ -190,7 +192,7 @@ def error_bound(
             groups - 1 is the variance of that part.
         confidence: with which it holds for tails that are not heavy.
     """
-    if not deviations:
+    if not any(D.any() for D in deviations):
         return 0.0
     p, dof = len(total.point), sum(max(len(D) - 1, 1) for D in deviations)
     D = np.concatenate([D / np.sqrt(max(len(D) - 1, 1)) for D in deviations])
