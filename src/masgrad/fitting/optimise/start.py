@@ -28,7 +28,7 @@ from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_sca
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
-from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, pseudo_weights, warm_up
+from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights, warm_up
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
@@ -46,6 +46,9 @@ WARM_UP_ROWS = 8192
 WIDE_COLUMNS = 256
 """Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
 take eigenvectors."""
+
+ROWS_FOR_START = 16
+"""Rows for each column from which a first descent on a part of all rows in memory pays."""
 
 ROUGH_DECREMENT = 1e-4
 """Newton decrement, for each column, at which a warm-up ends if rows are read more than once: the
@@ -102,27 +105,38 @@ def find_start(
     free = wide and options.start is None and not objective.bounded
     level = intercept_start(objective, rows) if free else None
     phi = phi if level is None else level
-    weight = pseudo_weights(objective, sample.rows)
-    steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
-    steps = steps if level is None else 0
-    before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
-    if not objective.linear:
-        check_curvature(before)
-    if wide and _is_narrow(sample, len(phi)):
-        return Start(before, notes=notes)
-    rough = wide or (objective.convex and not sample.complete and sample.remaining is None)
+    if wide and _is_narrow(objective, sample, len(phi)):
+        return Start(_few_rows_at(objective, rows, phi, rng), notes=notes)
+    steps = (0 if level is not None else 8, 40)
+    weight = pseudo_weights(objective, sample.rows, sample.columns)
+    rough = wide or (objective.convex and sample.remaining is None)
     enough = ROUGH_DECREMENT * len(phi) if rough else SMALL_DECREMENT
-    first = random_rows(rows, WARM_UP_ROWS, rng)
-    local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
-    if count_rows(rows) > WARM_UP_ROWS:
-        near = _on_the_way(objective, rows, phi, local.point)
-        local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
-    return Start(local, _largest_curvature(before), notes)
+    first, curvature = random_rows(rows, WARM_UP_ROWS, rng), 0.0
+    if not objective.linear:
+        before = _few_rows_at(objective, rows, phi, rng)
+        check_curvature(before)
+        steps, curvature = (20, NON_CONVEX_STEPS), _largest_curvature(before)
+    end = optimum_of(objective, first, phi, weight, enough, steps=steps)
+    end = end if first is rows else _on_the_way(objective, rows, phi, end)
+    if sample.complete and objective.convex:  # Newton's reads of them go on from there
+        return Start(_few_rows_at(objective, rows, end, rng), notes=notes)
+    if first is not rows:
+        end = optimum_of(objective, rows, end, weight, enough, steps=(0, steps[1]))
+    return Start(objective.local_model(end, rows), curvature, notes)
 
 
-def _is_narrow(sample: Sample, p: int) -> bool:
-    """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
-    return not sample.complete and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
+def _few_rows_at(
+    objective: Objective, rows: Rows, phi: np.ndarray, rng: np.random.Generator
+) -> LocalModel:
+    return objective.local_model(phi, random_rows(rows, START_ROWS, rng))
+
+
+def _is_narrow(objective: Objective, sample: Sample, p: int) -> bool:
+    """Whether rows are so few for each column that the optimum of some is no start for all rows."""
+    rows = count_rows(sample.rows)
+    if sample.complete:
+        return objective.convex and min(rows, WARM_UP_ROWS) < ROWS_FOR_START * p
+    return rows < FEWEST_ASKED_PER_COLUMN * p
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
