@@ -49,6 +49,9 @@ PILOT_ROWS = 1 << 15
 """Rows of the sample: the more there are, the fewer reads follow, since they predict what a local
 model misses."""
 
+IN_MEMORY = 8
+"""Size of an array that is its own sample, in sizes of a sample that is a copy."""
+
 FEWEST_PILOT_ROWS = 1024
 """Rows of the sample whatever the memory."""
 
@@ -272,6 +275,8 @@ def _from_array(source: Arrays, single: bool, memory: int, rng: np.random.Genera
     one = size_in_bytes(pick(lambda a: a[:1], source.rows))
     most = PILOT_ROWS * (4 if source.compact and source.count > 16 * PILOT_ROWS else 1)
     keep = min(most, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
+    if source.count <= most and isinstance(leaves(source.rows)[0], np.ndarray):  # no copy
+        keep = max(keep, IN_MEMORY * memory // max(one, 1))
     if keep >= source.count or not single:
         return Sample(source.sample(keep, rng), keep >= source.count)
     starts = rng.permutation(np.arange(0, source.count, source.block))
