@@ -176,7 +176,7 @@ def _optimum(
         return done
     if _has_no_boundary_rows(objective, reader.monitor.response_range):
         return done
-    if sample_has_optimum(objective, sample, phi):
+    if sample_has_optimum(objective, sample, phi, done.local_model):
         return done
     return replace(done, separation=_separation(objective, reader, sample, done))
 

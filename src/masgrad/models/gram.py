@@ -40,6 +40,9 @@ SCRATCH_BYTES = 1 << 24
 ZERO_DIAGONAL = 1e-13
 """Share of the largest diagonal entry of a moment matrix that is 0 to rounding."""
 
+ZERO_EIGENVALUE = 1e-11
+"""Eigenvalue of a scaled moment matrix that is 0 to rounding."""
+
 LARGEST_FACTORED_CONDITION = 1e6
 """Condition number, in the 1-norm, of the worst scaled matrix that is factored by Cholesky."""
 
@@ -278,6 +281,13 @@ def _scaled(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     diagonal, full = np.abs(np.diag(moment)), ~is_empty(moment)
     size = np.sqrt(np.where(full, diagonal, 1.0))
     return size, np.where(np.outer(full, full), moment / np.outer(size, size), 0.0)
+
+
+def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (p, k) of the null space of a Gram matrix, orthogonal to `fixed` (p, f)."""
+    scale = np.trace(gram) / len(gram) or 1.0
+    size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
+    return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
 
 
 def is_empty(moment: np.ndarray) -> np.ndarray:

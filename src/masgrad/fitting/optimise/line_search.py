@@ -197,9 +197,13 @@ class Path:
         return self.reads >= self.most or self.reader.monitor.interrupted
 
     @property
-    def trial(self) -> Trial:
+    def last_step(self) -> NewtonStep:
         assert self.step is not None
-        return Trial(self.step.total, self.step.step)
+        return self.step
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(self.last_step.total, self.last_step.step)
 
     def accepts(self, end: LocalModel) -> bool:
         """Whether a point may be kept: the first, or one to which the loss fell."""
@@ -221,7 +225,7 @@ class Path:
 
         Pilot rows do not show it if the rows on which an error hangs are not among them.
         """
-        if self.step is None or self.earlier is None:
+        if self.step is None or self.earlier is None or not self.earlier.total.has_meat:
             return True
         here, before = self.step.total, self.earlier.total
         lengths = [here.wald_norm(of.step) for of in (self.step, self.earlier)]

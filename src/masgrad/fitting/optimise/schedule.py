@@ -22,12 +22,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.estimate import (
-    NEGLIGIBLE_STEP,
-    Estimate,
-    StoppingRule,
-    falls_where_flat,
-)
+from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.plateau import (
@@ -46,7 +41,7 @@ from masgrad.fitting.optimise.start import (
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
 
-TO_ROUNDING = StoppingRule(remainder=1e-10, step=NEGLIGIBLE_STEP, most=MOST_READS)
+TO_ROUNDING = StoppingRule(remainder=1e-10, step=1e-10, most=MOST_READS)
 """When rows in memory have converged, in standard errors."""
 
 CONVERGED_STEP = 0.1
@@ -65,7 +60,7 @@ def estimate(
         return single_read(objective, reader, sample, start, options)
     reads = Reads(objective, reader, sample, start, options)
     if sample.complete:
-        return replace(reads.estimate(), reads=1)  # reading them again costs nothing
+        return replace(reads.estimate(), reads=1, gradient_reads=0)  # reading again costs nothing
     return reads.plain_newton() if options.passes == "newton" else reads.estimate()
 
 

@@ -24,12 +24,12 @@ from scipy.special import fdtri, stdtrit
 
 from masgrad.data.arrays import blocks, count_rows, is_structured, pick
 from masgrad.data.regression import total_weight
-from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
-from masgrad.models.gram import is_definite, is_semidefinite
+from masgrad.models.gram import ZERO_EIGENVALUE, is_definite, is_semidefinite
 from masgrad.types import Rows
 
 GROUPS = 16
