@@ -116,8 +116,8 @@ def reading(
 
 
 def sample_for(objective: Objective, sample: Sample) -> Sample:
-    """The sample, with whether it represents every column of the design."""
-    return replace(sample, has_rare_columns=not objective.columns_well_represented(sample.rows))
+    """The sample, with the sizes of the columns of the design."""
+    return replace(sample, columns=objective.column_sizes(sample.rows))
 
 
 def find_estimate(
@@ -176,7 +176,7 @@ def _optimum(
         return done
     if _has_no_boundary_rows(objective, reader.monitor.response_range):
         return done
-    if sample_has_optimum(objective, sample, phi):
+    if sample_has_optimum(objective, sample, phi, done.local_model):
         return done
     return replace(done, separation=_separation(objective, reader, sample, done))
 

@@ -24,7 +24,15 @@ from masgrad.data.arrays import (
     not_a_matrix,
     pick,
 )
-from masgrad.data.regression import ROLES, as_vector, beside, design_effect, only, weigh
+from masgrad.data.columns import ColumnSizes
+from masgrad.data.regression import (
+    ROLES,
+    as_vector,
+    beside,
+    design_effect,
+    only,
+    weigh,
+)
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.sparse import SparseRows, is_sparse
 from masgrad.data.tables.paths import is_frame, is_paths
@@ -41,6 +49,9 @@ PILOT_ROWS = 1 << 15
 """Rows of the sample: the more there are, the fewer reads follow, since they predict what a local
 model misses."""
 
+IN_MEMORY = 8
+"""Size of an array that is its own sample, in sizes of a sample that is a copy."""
+
 FEWEST_PILOT_ROWS = 1024
 """Rows of the sample whatever the memory."""
 
@@ -54,13 +65,18 @@ class Sample:
         complete: whether they are all the rows.
         remaining: for a single read, the other blocks: of an array where they begin, of a stream
             the blocks themselves.
-        has_rare_columns: whether a few of the rows carry some column of the design.
+        columns: sizes of the columns of the design in phi; None if they are not known.
     """
 
     rows: Rows
     complete: bool
     remaining: np.ndarray | Iterator[Rows] | None = None
-    has_rare_columns: bool = False
+    columns: ColumnSizes | None = None
+
+    @property
+    def has_rare_columns(self) -> bool:
+        """Whether a few of the rows carry some column of the design."""
+        return self.columns is not None and not self.columns.are_represented
 
     @cached_property
     def design_effect(self) -> float:
@@ -259,6 +275,8 @@ def _from_array(source: Arrays, single: bool, memory: int, rng: np.random.Genera
     one = size_in_bytes(pick(lambda a: a[:1], source.rows))
     most = PILOT_ROWS * (4 if source.compact and source.count > 16 * PILOT_ROWS else 1)
     keep = min(most, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
+    if source.count <= most and isinstance(leaves(source.rows)[0], np.ndarray):  # no copy
+        keep = max(keep, IN_MEMORY * memory // max(one, 1))
     if keep >= source.count or not single:
         return Sample(source.sample(keep, rng), keep >= source.count)
     starts = rng.permutation(np.arange(0, source.count, source.block))

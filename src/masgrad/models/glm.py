@@ -109,7 +109,7 @@ class GLM(Model):
         X, a = self.design(rows), weight_of(rows)
         with np.errstate(over="ignore", invalid="ignore"):
             w = self.family.curvature(add_offset(X @ theta, rows), rows[1])
-            return X.T @ ((w if a is None else a * w)[:, None] * X)
+            return gram_and_peak(X, w if a is None else a * w, self.family.convex)[0]
 
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True

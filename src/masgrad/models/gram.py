@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from masgrad.data.arrays import empty_columns
+from masgrad.data.columns import column_range
 from masgrad.data.designs.structured import Structured
 
 dpocon, dpotrf, dpotri, dpotrs, dtrtrs = get_lapack_funcs(
@@ -41,11 +42,11 @@ SCRATCH_BYTES = 1 << 24
 ZERO_DIAGONAL = 1e-13
 """Share of the largest diagonal entry of a moment matrix that is 0 to rounding."""
 
+ZERO_EIGENVALUE = 1e-11
+"""Eigenvalue of a scaled moment matrix that is 0 to rounding."""
+
 LARGEST_FACTORED_CONDITION = 1e6
 """Condition number, in the 1-norm, of the worst scaled matrix that is factored by Cholesky."""
-
-FOLDED_ROWS = 64
-"""Rows laid side by side when the largest entries of columns are found."""
 
 
 def gram(X: np.ndarray | Structured, w: np.ndarray) -> np.ndarray:
@@ -210,24 +211,6 @@ def _column_max(Z: np.ndarray) -> np.ndarray:
     return np.maximum(high, -low)
 
 
-def column_range(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest entry of each column, (p,) each.
-
-    Rows are folded side by side first: NumPy is three times as fast along long rows.
-    """
-    Z = np.asarray(Z)
-    n, p = Z.shape
-    whole = n // FOLDED_ROWS * FOLDED_ROWS if Z.flags.c_contiguous else 0
-    tall = Z[whole:]
-    if not whole:
-        return tall.min(0), tall.max(0)
-    wide = Z[:whole].reshape(FOLDED_ROWS, -1)
-    low, high = wide.min(0).reshape(-1, p).min(0), wide.max(0).reshape(-1, p).max(0)
-    if not len(tall):
-        return low, high
-    return np.minimum(low, tall.min(0)), np.maximum(high, tall.max(0))
-
-
 # Factors.
 
 
@@ -303,6 +286,13 @@ def _scaled(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     diagonal, full = np.abs(np.diag(moment)), ~is_empty(moment)
     size = np.sqrt(np.where(full, diagonal, 1.0))
     return size, np.where(np.outer(full, full), moment / np.outer(size, size), 0.0)
+
+
+def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (p, k) of the null space of a Gram matrix, orthogonal to `fixed` (p, f)."""
+    scale = np.trace(gram) / len(gram) or 1.0
+    size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
+    return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
 
 
 def is_empty(moment: np.ndarray) -> np.ndarray:

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import count_rows
+from masgrad.data.arrays import blocks, count_rows
 from masgrad.errors import IdentificationError
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
+from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.models.glm import add_offset
@@ -211,14 +211,7 @@ def null_space(
 def has_optimum(
     objective: Objective, local: LocalModel, parts: Iterable[Rows], empty: int = 0
 ) -> bool:
-    """Whether the Newton step of all rows proves that an optimum exists.
-
-    Args:
-        objective: the loss.
-        local: the local model of the rows at a point.
-        parts: the rows.
-        empty: number of columns that are 0 in every row.
-    """
+    """Whether the Newton step of all rows proves that an optimum exists; some columns are empty."""
     if local.deficiency(FULL_RANK) > empty:
         return False
     here, step = local.point, local.newton()
@@ -244,12 +237,19 @@ def advances(objective: Objective, phi: np.ndarray, step: np.ndarray, rows: Rows
     return np.where((s == 0) | (r == 0), 0.0, found)
 
 
-def sample_has_optimum(objective: Objective, sample: Sample, phi: np.ndarray) -> bool:
-    """Whether the pilot rows prove that an optimum exists: more rows only remove directions."""
+def sample_has_optimum(
+    objective: Objective, sample: Sample, phi: np.ndarray, known: LocalModel | None = None
+) -> bool:
+    """Whether pilot rows prove that an optimum exists; of all rows, H at phi may be known."""
     p, rows = len(phi), sample.rows
     if not sample.complete and count_rows(rows) < FEWEST_ASKED_PER_COLUMN * p:
         return False
+    # more rows only remove directions
     few = random_rows(rows, max(FIRST_ASKED, FIRST_ASKED_PER_COLUMN * p), np.random.default_rng(0))
+    if sample.complete and few is rows and known is not None:
+        here = known.with_gradient(objective.local_model(phi, rows, GRADIENT))
+        if has_optimum(objective, here, blocks(rows)):
+            return True
     return _proves(objective, few, phi) or (few is not rows and _proves(objective, rows, phi))
 
 

@@ -43,15 +43,11 @@ from masgrad.fitting.identification.rank import (
     has_optimum,
     sides,
 )
-from masgrad.fitting.objective.local_model import (
-    ZERO_EIGENVALUE,
-    LocalModel,
-    null_basis,
-)
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
-from masgrad.models.gram import scaled_spectrum
+from masgrad.models.gram import ZERO_EIGENVALUE, null_basis, scaled_spectrum
 from masgrad.types import Rows
 
 CARRIED = 0.5

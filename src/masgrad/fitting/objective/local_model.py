@@ -16,11 +16,8 @@ import numpy as np
 
 from masgrad.errors import InputError
 from masgrad.fitting.objective.third_order import ThirdOrder, along_cubic
-from masgrad.models.gram import Factor, factor, scaled_eigenvalues, scaled_spectrum
+from masgrad.models.gram import ZERO_EIGENVALUE, Factor, factor, scaled_eigenvalues, scaled_spectrum
 from masgrad.models.model import RowSums, plus
-
-ZERO_EIGENVALUE = 1e-11
-"""Eigenvalue of the scaled H that is 0 to rounding."""
 
 NEGATIVE_EIGENVALUE = 1e-8
 """Size of a negative eigenvalue of the scaled H that is still rounding of 0."""
@@ -109,6 +106,11 @@ class LocalModel:
     def moments_point(self) -> np.ndarray:
         """Where H and M were summed."""
         return self.point if self.moments_at is None else self.moments_at
+
+    @property
+    def has_meat(self) -> bool:
+        """Whether M was summed."""
+        return not np.isnan(self.meat[0, 0])
 
     def bend_share(self, step: np.ndarray) -> float:
         """The share of the third-order terms that is followed: less than 1 after a long step."""
@@ -217,10 +219,14 @@ class LocalModel:
         return ((Q @ along.T).T / size).T
 
     def wald_norm(self, step: np.ndarray) -> float:
-        """Length of a step in standard errors of the contrast in which it is longest."""
+        """Length of a step in standard errors of the worst contrast; without M, those of a model
+        that is true."""
         turned = self.hessian @ step
         if not turned.any():
             return 0.0
+        if not self.has_meat:
+            noise = (self.squares or self.count) / self.count
+            return float(np.sqrt(max(step @ turned, 0.0) / noise))
         if self.meat_factor:
             return self.meat_factor.norm(turned)
         size, values, Q = self.meat_spectrum
@@ -264,13 +270,6 @@ def error_change(a: LocalModel, b: LocalModel) -> float:
     positive = old > 0
     ratios = np.sqrt(np.maximum(new[positive], 0.0) / old[positive])
     return float(np.abs(ratios - 1).max(initial=0.0))
-
-
-def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-    """Orthonormal basis (p, k) of the null space of a Gram matrix, orthogonal to `fixed` (p, f)."""
-    scale = np.trace(gram) / len(gram) or 1.0
-    size, values, Q = scaled_spectrum(gram + scale * fixed @ fixed.T)
-    return np.linalg.qr(Q[:, values <= ZERO_EIGENVALUE] / size[:, None])[0]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows, is_finite, leaves, powers
+from masgrad.data.columns import ColumnSizes, column_sizes
 from masgrad.data.designs.structured import Structured
-from masgrad.data.regression import distinct, total_weight, weight_of, with_design
+from masgrad.data.regression import (
+    distinct,
+    total_weight,
+    weight_of,
+    with_design,
+)
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge
 from masgrad.models.canonical import Gaussian
@@ -28,12 +34,12 @@ from masgrad.models.glm import (
     information_sum,
     linear_sums,
 )
-from masgrad.models.gram import SinglePrecision, column_range
+from masgrad.models.gram import SinglePrecision
 from masgrad.models.model import Model, RowSums, add
 from masgrad.types import Rows
 
-MANY_ROWS = 50
-"""Effective number of rows that must carry a column for a sample to represent it."""
+CACHED = 1 << 15
+"""Entries of a block of rows that stay in a core's cache while they are raised to powers."""
 
 
 class BadBlock(Exception):
@@ -174,14 +180,12 @@ class Objective:
         structured = isinstance(X, Structured)
         return X.standardised(c.centre, c.scale) if structured else self.features(rows)
 
-    def largest_feature(self, rows: Rows) -> np.ndarray:
-        """The largest entry of each column of `spread_features`, (p,)."""
+    def weighted_squares(self, w: np.ndarray, chosen: np.ndarray, rows: Rows) -> np.ndarray:
+        """Sums over rows of w u^2, for the columns of `spread_features` under a mask."""
         X, c = rows[0], self.coordinates
-        if isinstance(X, Structured):
-            return X.standardised(c.centre, c.scale).largest(np.ones(len(X)))
-        if c.transforms_rows:
-            return np.abs(self.features(rows)).max(0)
-        return np.abs((np.stack(column_range(X)) - c.centre) / c.scale).max(0)
+        if isinstance(X, Structured) or c.transforms_rows or 4 * chosen.sum() > len(chosen):
+            return (w @ powers(self.spread_features(rows), 2))[chosen]
+        return w @ np.square(X @ c.matrix[:, chosen])
 
     def standardised(self, rows: Rows) -> np.ndarray:
         """Features, or columns of the same size and place where these cost a product; a copy."""
@@ -201,20 +205,12 @@ class Objective:
             parts = self.family.saturated(y), self.family.base(y)
         return np.array([part.sum() if a is None else a @ part for part in parts])
 
-    def columns_well_represented(self, rows: Rows) -> bool:
-        """Whether many of these rows, rather than a few, carry each column."""
+    def column_sizes(self, rows: Rows) -> ColumnSizes | None:
+        """Sizes of the columns of `spread_features`; None without a linear predictor."""
         if self.family is None:
-            return True
-        needed, all_blocks = min(MANY_ROWS, 0.1 * count_rows(rows)), list(blocks(rows))
-        largest = np.max([self.largest_feature(block) for block in all_blocks], axis=0)
-        squares = powers(self.spread_features(all_blocks[0]), 2).sum(0)
-        if (squares > needed * largest**2).all():  # no row of any block dominates one block
-            return True
-        squares, fourth = np.zeros(len(largest)), np.zeros(len(largest))
-        for U in map(self.spread_features, all_blocks):
-            squares += powers(U, 2).sum(0)
-            fourth += powers(U, 4).sum(0)
-        return bool((squares**2 > needed * fourth).all())
+            return None
+        size = None if isinstance(rows[0], Structured) else max(1, CACHED // rows[0].shape[1])
+        return column_sizes(self.spread_features(block) for block in blocks(rows, size))
 
     # Sums over rows.
 

@@ -1,17 +1,22 @@
 """Steps over reads, and where they end: the estimate there, whether it may be the last."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from masgrad.fitting.identification.rank import Separation
-from masgrad.fitting.objective.local_model import LocalModel, error_change, merged
-from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.local_model import LocalModel, merged
+from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.optimise.third_order import Prediction, distance, update_moments
 from masgrad.fitting.sources import Sample
 
 NEGLIGIBLE_STEP = 1e-6
 """Length of a step, in standard errors, that needs no line search."""
+
+FEW_COLUMNS = 32
+"""Columns up to which M costs so little that every read in memory sums it."""
 
 SUFFICIENT_DECREASE = 0.1
 """Share of the predicted fall that a step must bring (Armijo's rule)."""
@@ -21,6 +26,9 @@ ROUNDING = 1e-11
 
 MAX_RESIDUAL_SHIFT = 0.2
 """Change of a row's residual, in units of its noise, that a last step may cause."""
+
+SAME_MOMENTS = 5e-7
+"""The same, for each root of p, up to which H, M and standard errors remain as they are."""
 
 ERROR_CHANGE = 0.005
 """Relative change of a standard error over the last step that pilot rows are trusted to tell."""
@@ -34,6 +42,10 @@ sum of squares, that is not rounding."""
 
 SLOW = 0.25
 """Share of a step, left after it, at which H is too far off for another step with it."""
+
+
+Read = Callable[[Objective, np.ndarray, Parts], LocalModel]
+"""The local model of all rows, of an objective at a point."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +111,7 @@ class NewtonStep:
         total: of all of them; its H is the expected one if `scored`.
         full_step: to the minimum of `total`.
         share: of that step which is taken.
-        prediction: at the end.
+        predict: from parts and total what is left at the end, which takes a look at pilot rows.
         scored: whether the step is one of Fisher scoring.
         of_pilot: whether H and M are those of pilot rows, in proportion.
     """
@@ -108,13 +120,23 @@ class NewtonStep:
     total: LocalModel
     full_step: np.ndarray
     share: float
-    prediction: Prediction
+    predict: Callable[[list[LocalModel], LocalModel], Prediction]
     scored: bool = False
     of_pilot: bool = False
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Computed once, if it is asked for: most steps are too long to be the last."""
+        return self.predict(self.parts, self.total)
 
     @property
     def step(self) -> np.ndarray:
         return self.full_step * self.share
+
+    @property
+    def way(self) -> np.ndarray:
+        """From where M and H were summed to the step's end."""
+        return self.total.point - self.total.moments_point + self.step
 
     @property
     def vanishes(self) -> bool:
@@ -161,6 +183,22 @@ class Trial:
         return fall > -ROUNDING * scale and abs(slope) <= 2 * max(predicted, 0.0)
 
 
+def meat_later(objective: Objective, sample: Sample) -> bool:
+    """Whether M, half of a read, is summed only where the steps end: rows are in memory."""
+    wide = len(objective.coordinates.matrix) > FEW_COLUMNS
+    return wide and sample.complete and objective.convex and objective.prior is None
+
+
+def with_meat(objective: Objective, read: Read, step: NewtonStep) -> NewtonStep:
+    """The step, with M of all rows where it begins if that was left for later."""
+    if step.total.has_meat:
+        return step
+    new = read(objective, step.total.point, Parts(hessian=False))
+    meat = new.meat * (step.total.count / new.count)  # of a part of the rows, after Ctrl-C
+    total = step.total.with_same_hessian(meat=meat)
+    return replace(step, parts=[total], total=total)
+
+
 # Where a step ends.
 
 
@@ -170,15 +208,19 @@ def after(
     """The estimate, should this step, after the one before, be the last."""
     total, prediction = step.total, step.prediction
     there, size = total.point + step.step + prediction.extra_step, total.wald_norm(step.step)
-    moved = size > NEGLIGIBLE_STEP or objective.prior is not None  # its M is of another point
-    if prediction.trusted and (moved or total.moments_at is not None) and not step.scored:
+    moved = size > NEGLIGIBLE_STEP or total.moments_at is not None
+    moved = moved and not (sample.complete and _stays(objective, step))
+    moved = moved or objective.prior is not None  # its M is of another point
+    if prediction.trusted and moved and not step.scored:
         local = update_moments(objective, total, prediction.parts, there, sample.rows)
     else:
         local = total.at(there)
     local = prediction.at_end(local)
-    damped = distance(objective, total, step.full_step)
-    remainder = prediction.bound if step.share == 1 else damped
-    if before is not None and before.share == 1 and not (before.scored or before.of_pilot):
+    remainder = prediction.bound
+    if step.share < 1:
+        remainder = distance(objective, total, step.full_step)
+    foreseen = before is None or sample.complete or before.share < 1
+    if before is not None and not (foreseen or before.scored or before.of_pilot):
         remainder = max(remainder, NEXT_STEP * _next_missed_step(objective, step, before))
     remainder = 0.0 if step.vanishes and objective.prior is None else remainder
     prior = None if prediction.trusted else objective.prior  # else its M and H were moved
@@ -210,31 +252,38 @@ def falls_where_flat(local: LocalModel) -> bool:
 
 def may_be_last(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
     """Whether a step ends near enough to the optimum, and to where M and H were summed."""
-    predicted = step.prediction.remainder <= rule.remainder
-    return predicted and step.share == 1 and not step.scored and _is_near(objective, rule, step)
+    return ends_near(objective, rule, step) and step.prediction.remainder <= rule.remainder
 
 
-def gradient_suffices(
-    objective: Objective, rule: StoppingRule, step: NewtonStep, end: Estimate
-) -> bool:
-    """Whether the gradient alone is worth reading at the end of a step: H and M have settled.
+def ends_near(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
+    """Whether a whole Newton step ends near where M and H were summed."""
+    return step.share == 1 and not step.scored and _is_near(objective, rule, step)
+
+
+def gradient_may_suffice(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
+    """Whether the gradient alone may be worth reading at the end of a step, if H and M settle.
 
     The next step is one with this H (a chord step), and pilot rows show what it misses.
     """
-    if step.share < 1 or step.scored or not step.prediction.trusted or objective.prior is not None:
+    if objective.prior is not None or not ends_near(objective, rule, step):
+        return False
+    if not step.prediction.trusted:
         return False
     total, left = step.total, step.prediction.extra_step
-    if total.rms_wald_norm(left) > SLOW * total.rms_wald_norm(step.step):
-        return False
-    return _is_near(objective, rule, step) and error_change(end.local_model, total) < ERROR_CHANGE
+    return total.rms_wald_norm(left) <= SLOW * total.rms_wald_norm(step.step)
 
 
 def _is_near(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool:
     """Whether the step's end is near where M and H were summed."""
-    total = step.total
-    way = total.point - total.moments_point + step.step
-    shift = total.max_residual_shift(way, objective.dispersed)
-    return total.wald_norm(way) <= rule.step and shift < MAX_RESIDUAL_SHIFT
+    shift = step.total.max_residual_shift(step.way, objective.dispersed)
+    near = _stays(objective, step) or step.total.wald_norm(step.way) <= rule.step
+    return near and shift < MAX_RESIDUAL_SHIFT
+
+
+def _stays(objective: Objective, step: NewtonStep) -> bool:
+    """Whether M and H need not be moved to the step's end; residuals add steps of p parameters."""
+    shift = step.total.max_residual_shift(step.way, objective.dispersed)
+    return shift <= SAME_MOMENTS * np.sqrt(len(step.way))
 
 
 def _next_missed_step(objective: Objective, step: NewtonStep, before: NewtonStep) -> float:

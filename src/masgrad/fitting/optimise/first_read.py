@@ -213,7 +213,7 @@ class FirstRead:
         full = total.newton()
         share = damping(self.objective, full, self.sample)
         nothing = Prediction(False, np.zeros_like(full), np.inf, np.inf, [])
-        return NewtonStep([total], total, full, share, nothing, of_pilot=True)
+        return NewtonStep([total], total, full, share, lambda *_: nothing, of_pilot=True)
 
     def _leaves_much(self, step: NewtonStep) -> bool:
         """Whether the sampling error of H leaves much of a step; least squares needs no more."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, powers
+from masgrad.data.arrays import blocks, count_rows
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_change
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -24,10 +24,6 @@ from masgrad.fitting.optimise.estimate import (
     Trial,
 )
 from masgrad.fitting.sources import Sample
-from masgrad.types import Rows
-
-RARE_COLUMN_ROWS = 8
-"""Effective number of rows that must carry a rare column for it to shorten steps."""
 
 HALVINGS = 60
 FALLS_STILL = 1e-6
@@ -55,24 +51,26 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     """
     if not objective.exponential:
         return 1.0
-    moved = np.abs(
-        np.concatenate([objective.predictors(step, rows) for rows in blocks(sample.rows)])
-    )
+    parts = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
+    moved = np.concatenate(parts)
+    if not moved.max() > 1:
+        return 1.0
     most = int(MOST_ROWS_SHARE * (len(moved) - 1))
-    d, largest = float(np.partition(moved, most)[most]), float(moved.max())
-    d = max(d, _change_of_rare(objective, step, sample.rows)) if largest > 1 else d
+    d = max(float(np.partition(moved, most)[most]), _change_of_rare(objective, moved, sample))
     return float(np.log1p(d) / d) if d > 1 else 1.0
 
 
-def _change_of_rare(objective: Objective, step: np.ndarray, rows: Rows) -> float:
+def _change_of_rare(objective: Objective, moved: np.ndarray, sample: Sample) -> float:
     """Mean change of the predictors of rows that carry a rare but even column, as a dummy is."""
-    U = objective.spread_features(rows)
-    squares = powers(U, 2)
-    weight = np.maximum(squares.sum(0), np.finfo(float).tiny)
-    even = objective.largest_feature(rows) * weight < 1.5 * powers(U, 3).sum(0)
-    even &= weight**2 > RARE_COLUMN_ROWS * powers(U, 4).sum(0)  # not one outlier
-    moved = np.abs(objective.predictors(step, rows)) @ squares / weight
-    return float(moved[even].max(initial=0.0))
+    columns = objective.column_sizes(sample.rows) if sample.columns is None else sample.columns
+    if columns is None or not (even := columns.even).any():
+        return 0.0
+    total, begin = np.zeros(int(even.sum())), 0
+    for rows in blocks(sample.rows):
+        end = begin + count_rows(rows)
+        total += objective.weighted_squares(moved[begin:end], even, rows)
+        begin = end
+    return float((total / columns.squares[even]).max())
 
 
 # On rows in memory.
@@ -203,9 +201,13 @@ class Path:
         return self.reads >= self.most or self.reader.monitor.interrupted
 
     @property
-    def trial(self) -> Trial:
+    def last_step(self) -> NewtonStep:
         assert self.step is not None
-        return Trial(self.step.total, self.step.step)
+        return self.step
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(self.last_step.total, self.last_step.step)
 
     def accepts(self, end: LocalModel) -> bool:
         """Whether a point may be kept: the first, or one to which the loss fell."""
@@ -227,7 +229,7 @@ class Path:
 
         Pilot rows do not show it if the rows on which an error hangs are not among them.
         """
-        if self.step is None or self.earlier is None:
+        if self.step is None or self.earlier is None or not self.earlier.total.has_meat:
             return True
         here, before = self.step.total, self.earlier.total
         lengths = [here.wald_norm(of.step) for of in (self.step, self.earlier)]

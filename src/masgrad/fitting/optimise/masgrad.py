@@ -21,8 +21,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from masgrad.data.arrays import blocks as in_blocks
 from masgrad.data.arrays import count_rows, pick
+from masgrad.data.columns import ColumnSizes
 from masgrad.data.regression import offset_of, total_weight
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts
@@ -79,7 +79,22 @@ def warm_up(
     *,
     enough: float = SMALL_DECREMENT,
 ) -> LocalModel:
-    """The local model of these rows at their optimum or near it.
+    """The local model of these rows at their optimum or near it (`optimum_of`)."""
+    weight = pseudo_weights(objective, rows) if weight is None else weight
+    phi = optimum_of(objective, rows, phi, weight, enough, steps=(masgrad_steps, most))
+    return objective.local_model(phi, rows)
+
+
+def optimum_of(
+    objective: Objective,
+    rows: Rows,
+    phi: np.ndarray,
+    weight: np.ndarray,
+    enough: float = SMALL_DECREMENT,
+    *,
+    steps: tuple[int, int] = (8, 40),
+) -> np.ndarray:
+    """The optimum of these rows, or a point near it.
 
     Paper: deterministic MasGrad - theta' = theta - eta V^-1 b, here to a neighbourhood of the ERM
 
@@ -87,12 +102,12 @@ def warm_up(
         objective: the loss and the coordinates.
         rows: the sample.
         phi: where to start.
-        masgrad_steps: MasGrad steps before Newton's; more follow where H is not positive definite.
-        most: steps in all.
-        weight: of pseudo-observations (`pseudo_weights`); by default those of these rows.
+        weight: of pseudo-observations (`pseudo_weights`).
         enough: Newton decrement at which it ends.
+        steps: MasGrad steps before Newton's, and steps in all; more MasGrad steps follow where H is
+            not positive definite.
     """
-    weight = pseudo_weights(objective, rows) if weight is None else weight
+    masgrad_steps, most = steps
     scored = objective.scoring()
     centre = _without_signal(objective, rows, phi)
     few = Parts(meat=False) if objective.linear else H_AND_M
@@ -113,7 +128,7 @@ def warm_up(
             local = replace(local, meat=meat + np.diag(weight))
         return Proposal(at + masgrad_step(local))
 
-    return objective.local_model(descend(risk, propose, phi, most)[0], rows)
+    return descend(risk, propose, phi, most)[0]
 
 
 def _regularised(local: LocalModel, weight: np.ndarray, centre: np.ndarray) -> LocalModel:
@@ -139,15 +154,18 @@ def _without_signal(objective: Objective, rows: Rows, phi: np.ndarray) -> np.nda
     return centre
 
 
-def pseudo_weights(objective: Objective, rows: Rows) -> np.ndarray:
+def pseudo_weights(
+    objective: Objective, rows: Rows, known: ColumnSizes | None = None
+) -> np.ndarray:
     """A fraction of the information in the most informative row, for each parameter.
 
     The rows should be all that the coordinates were learned from: a column may be empty in some.
+    The sizes of their columns may be known.
     """
-    if objective.bounded or not objective.linear:
+    columns = None if objective.bounded else known or objective.column_sizes(rows)
+    if columns is None:
         return np.zeros(objective.model.dim(rows))
-    largest = np.max([objective.largest_feature(block) for block in in_blocks(rows)], axis=0)
-    return PSEUDO_WEIGHT * np.maximum(np.square(largest), 1.0)
+    return PSEUDO_WEIGHT * np.maximum(np.square(columns.largest), 1.0)
 
 
 def decrement(local: LocalModel) -> float:

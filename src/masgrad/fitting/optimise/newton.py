@@ -18,11 +18,15 @@ from masgrad.fitting.optimise.estimate import (
     ERROR_CHANGE,
     Estimate,
     NewtonStep,
+    Read,
     StoppingRule,
     after,
     at_start,
-    gradient_suffices,
+    ends_near,
+    gradient_may_suffice,
     may_be_last,
+    meat_later,
+    with_meat,
 )
 from masgrad.fitting.optimise.line_search import (
     SHARES,
@@ -33,9 +37,7 @@ from masgrad.fitting.optimise.line_search import (
 )
 from masgrad.fitting.optimise.single_precision import Narrow
 from masgrad.fitting.optimise.start import is_doubtful
-from masgrad.fitting.optimise.third_order import (
-    predict_remainder,
-)
+from masgrad.fitting.optimise.third_order import Prediction, predict_remainder
 from masgrad.fitting.sources import Sample
 
 READS_BEFORE_DOUBT = 12
@@ -52,9 +54,6 @@ LARGEST_UNJUDGED = 0.1
 
 TOWARDS_FIRST = np.array([0.0, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0])
 """Shares of the way from a safe point to a doubtful first one that are compared."""
-
-Read = Callable[[Objective, np.ndarray, Parts], LocalModel]
-"""The local model of all rows, of an objective at a point."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,8 @@ class Newton:
         for phi in path:
             found = self._parts_at(phi, path)
             if path.gradient_next and self.reader.monitor.interrupted:
-                assert path.step is not None
-                return path.ended(after(objective, self.sample, path.step, path.earlier))
+                step = with_meat(objective, self.read, path.last_step)
+                return path.ended(after(objective, self.sample, step, path.earlier))
             other = self._instead(found, phi, path)
             if other is not None:
                 path.go_to(other)
@@ -114,9 +113,12 @@ class Newton:
                 path.count_read()
             path.take(step)
             long = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
-            if long and self.objective.may_be_separated and path.first_time("separation"):
-                known = find_separation(self.objective, self.reader, self.sample, step.total)
+            if long and objective.may_be_separated and path.first_time("separation"):
+                known = find_separation(objective, self.reader, self.sample, step.total)
             separated = known is not None and known.found
+            if separated or step.vanishes or path.is_over or ends_near(objective, rule, step):
+                step = with_meat(objective, self.read, step)
+                path.put_on_trial(step)
             may_end = step.vanishes or path.is_over or may_be_last(objective, rule, step)
             if not (separated or may_end):
                 path.go_to(path.trial.end, self._gradient_suffices(rule, path))
@@ -137,8 +139,8 @@ class Newton:
             path.go_to(path.trial.end, self._gradient_suffices(rule, path, end))
         if self.objective.bounded and not path.is_over:
             raise optimum_on_border(self.objective)
-        assert path.step is not None
-        return path.ended(replace(at_start(self.objective, path.step), separation=known))
+        end = at_start(objective, with_meat(objective, self.read, path.last_step))
+        return path.ended(replace(end, separation=known))
 
     # The points that are read.
 
@@ -156,7 +158,8 @@ class Newton:
         try:
             if path.gradient_next and step is not None:
                 return [step.parts[0].with_gradient(self.read(self.objective, phi, GRADIENT))]
-            total = self._full_read(phi, Parts(constants=constants is None), path)
+            later = meat_later(self.objective, self.sample)
+            total = self._full_read(phi, Parts(meat=not later, constants=constants is None), path)
         except BadBlock as bad:
             return bad
         total = total if constants is None else replace(total, constants=constants)
@@ -249,17 +252,23 @@ class Newton:
         path.count_read()
         path.go_to(ends[best])
         found = self._parts_at(ends[best], path)
-        return at_start(self.objective, step if isinstance(found, BadBlock) else self._step(found))
+        step = step if isinstance(found, BadBlock) else self._step(found)
+        return at_start(self.objective, with_meat(self.objective, self.read, step))
 
     def _gradient_suffices(
         self, rule: StoppingRule, path: Path, end: Estimate | None = None
     ) -> bool:
         """Whether the next read may leave out H and M; `end` is the estimate there, if known."""
-        if self.sample.complete or path.is_over or path.step is None or not path.errors_settle:
-            return False
         step = path.step
+        if path.is_over or step is None:
+            return False
+        if self.sample.complete:  # H of every other read: a gradient costs next to nothing
+            wide = meat_later(self.objective, self.sample)
+            return wide and step.share == 1 and step.total.moments_at is None
+        if not (gradient_may_suffice(self.objective, rule, step) and path.errors_settle):
+            return False
         end = end or after(self.objective, self.sample, step, path.earlier)
-        return gradient_suffices(self.objective, rule, step, end)
+        return error_change(end.local_model, step.total) < ERROR_CHANGE
 
     def _is_inside(self, end: Estimate, path: Path) -> bool:
         """Whether all rows have a mean at the estimate; asked only where some might not."""
@@ -293,5 +302,8 @@ class Newton:
     ) -> NewtonStep:
         share = damping(self.objective, full, self.sample)
         there, unlike = total.point + full * share, self.unlike(total)
-        prediction = predict_remainder(self.objective, parts, total, there, self.sample, unlike)
-        return NewtonStep(parts, total, full, share, prediction, scored)
+
+        def predict(parts: list[LocalModel], total: LocalModel) -> Prediction:
+            return predict_remainder(self.objective, parts, total, there, self.sample, unlike)
+
+        return NewtonStep(parts, total, full, share, predict, scored)

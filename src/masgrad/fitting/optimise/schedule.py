@@ -60,7 +60,7 @@ def estimate(
         return single_read(objective, reader, sample, start, options)
     reads = Reads(objective, reader, sample, start, options)
     if sample.complete:
-        return replace(reads.estimate(), reads=1)  # reading them again costs nothing
+        return replace(reads.estimate(), reads=1, gradient_reads=0)  # reading again costs nothing
     return reads.plain_newton() if options.passes == "newton" else reads.estimate()
 
 

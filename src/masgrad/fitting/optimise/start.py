@@ -7,10 +7,7 @@ zero; the intercept that gives every row the mean response; and least squares of
 responses that are pulled halfway to their mean (the first step of Fisher scoring). A user's own
 start is a fourth.
 
-A mixture or a network has many optima. The sample's optima are found from several starts, those of
-equal risk are one mode or permutations of it, and the lowest is taken; what follows is about that
-mode alone. It needs the landscape to be strongly Morse there: H positive definite at the optimum,
-which the correcting reads check.
+A mixture or a network has many optima (`modes.py`).
 """
 
 from collections.abc import Iterable
@@ -28,7 +25,8 @@ from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_sca
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
-from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, pseudo_weights, warm_up
+from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights
+from masgrad.fitting.optimise.modes import lowest_mode
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
@@ -50,12 +48,12 @@ WIDE_COLUMNS = 256
 """Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
 take eigenvectors."""
 
+ROWS_FOR_START = 16
+"""Rows for each column from which a first descent on a part of all rows in memory pays."""
+
 ROUGH_DECREMENT = 1e-4
 """Newton decrement, for each column, at which a warm-up ends if rows are read more than once: the
 optimum of all rows is some standard errors of the sample away."""
-
-EQUAL_RISK = 1e-4
-"""Difference of risks, relative to their range, up to which they belong to one mode."""
 
 NON_CONVEX_STEPS = 300
 """Steps of a warm-up if the loss need not be convex."""
@@ -106,29 +104,50 @@ def find_start(
     free = wide and options.start is None and not objective.bounded
     level = intercept_start(objective, rows) if free else None
     phi = phi if level is None else level
-    weight = pseudo_weights(objective, sample.rows)
-    steps, most = (8, 40) if objective.linear else (20, NON_CONVEX_STEPS)
-    steps = steps if level is None else 0
-    before = objective.local_model(phi, random_rows(rows, START_ROWS, rng))
-    if not objective.linear:
-        check_curvature(before)
-    if wide and _is_narrow(sample, p):
-        return Start(before, notes=notes)
-    rough = wide or (objective.convex and not sample.complete and sample.remaining is None)
+    if wide and _is_narrow(objective, sample, p):
+        return Start(_few_rows_at(objective, rows, phi, rng), notes=notes)
+    steps = (0 if level is not None else 8, 40)
+    weight = pseudo_weights(objective, sample.rows, sample.columns)
+    rough = wide or (objective.convex and sample.remaining is None)
     enough = ROUGH_DECREMENT * p if rough else SMALL_DECREMENT
-    first = random_rows(rows, WARM_UP_ROWS, rng)
-    few = [random_rows(first, FEW_ROWS, rng)] if rough and ROWS_PER_COLUMN * p < FEW_ROWS else []
-    stages = [*few, first] + [rows] * (count_rows(rows) > WARM_UP_ROWS)
-    local = warm_up(objective, stages[0], phi, steps, most, weight, enough=enough)
-    for more in stages[1:]:
-        near = _on_the_way(objective, more, phi, local.point)
-        local = warm_up(objective, more, near, 0, most, weight, enough=enough)
-    return Start(local, _largest_curvature(before), notes)
+    first, curvature = random_rows(rows, WARM_UP_ROWS, rng), 0.0
+    if not objective.linear:
+        before = _few_rows_at(objective, rows, phi, rng)
+        check_curvature(before)
+        steps, curvature = (20, NON_CONVEX_STEPS), _largest_curvature(before)
+    stages = _growing(first, rough and ROWS_PER_COLUMN * p < FEW_ROWS, rng)
+    end, newton = phi, (0, steps[1])
+    for stage in stages:
+        end = end if stage is stages[0] else _on_the_way(objective, stage, phi, end)
+        kinds = steps if stage is stages[0] else newton
+        end = optimum_of(objective, stage, end, weight, enough, steps=kinds)
+    end = end if first is rows else _on_the_way(objective, rows, phi, end)
+    if sample.complete and objective.convex:  # Newton's reads of them go on from there
+        return Start(_few_rows_at(objective, rows, end, rng), notes=notes)
+    if first is not rows:
+        end = optimum_of(objective, rows, end, weight, enough, steps=newton)
+    return Start(objective.local_model(end, rows), curvature, notes)
 
 
-def _is_narrow(sample: Sample, p: int) -> bool:
-    """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
-    return not sample.complete and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
+def _growing(rows: Rows, few_suffice: bool, rng: np.random.Generator) -> list[Rows]:
+    """The rows, after a few of them if those suffice to begin with."""
+    if not few_suffice or count_rows(rows) <= FEW_ROWS:
+        return [rows]
+    return [random_rows(rows, FEW_ROWS, rng), rows]
+
+
+def _few_rows_at(
+    objective: Objective, rows: Rows, phi: np.ndarray, rng: np.random.Generator
+) -> LocalModel:
+    return objective.local_model(phi, random_rows(rows, START_ROWS, rng))
+
+
+def _is_narrow(objective: Objective, sample: Sample, p: int) -> bool:
+    """Whether rows are so few for each column that the optimum of some is no start for all rows."""
+    rows = count_rows(sample.rows)
+    if sample.complete:
+        return objective.convex and min(rows, WARM_UP_ROWS) < ROWS_FOR_START * p
+    return rows < FEWEST_ASKED_PER_COLUMN * p
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -151,7 +170,7 @@ def _first_point(
     if start is not None:
         return valid_start(objective, rows, coordinates.phi(model.theta(start, rows))), ()
     if model.several_optima:
-        theta, note = _lowest_mode(objective, random_rows(rows, START_ROWS, rng), starts, rng)
+        theta, note = lowest_mode(objective, random_rows(rows, START_ROWS, rng), starts, rng)
         return coordinates.phi(theta), (note,)
     return valid_start(objective, rows), ()
 
@@ -275,24 +294,3 @@ def scoring_start(
     return (
         np.linalg.lstsq(A, b, rcond=1e-12)[0] if np.isfinite(A).all() else np.full(len(A), np.nan)
     )
-
-
-# Losses with many optima.
-
-
-def _lowest_mode(
-    objective: Objective, few: Rows, starts: int, rng: np.random.Generator
-) -> tuple[np.ndarray, str]:
-    """The lowest end of descents on a few rows, and a note on the others."""
-    ends, coordinates = [], objective.coordinates
-    for _ in range(starts):
-        theta = objective.model.random_theta(few, rng)
-        end = warm_up(objective, few, coordinates.phi(theta), masgrad_steps=20, most=60)
-        ends.append((objective.losses(end.point, few).mean(), coordinates.theta(end.point)))
-    risks = np.array([risk for risk, _ in ends])
-    same = risks <= risks.min() + EQUAL_RISK * (np.abs(risks.min()) + np.ptp(risks))
-    note = (
-        f"{int(same.sum())} of {starts} starts ended at this risk ({count_rows(few)} rows), the "
-        "others higher."
-    )
-    return min(ends, key=lambda end: end[0])[1], note

@@ -24,12 +24,12 @@ from scipy.special import fdtri, stdtrit
 
 from masgrad.data.arrays import blocks, count_rows, every_few, is_structured, pick
 from masgrad.data.regression import total_weight
-from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.sources import Sample
 from masgrad.models.canonical import Gaussian
-from masgrad.models.gram import is_definite, is_semidefinite
+from masgrad.models.gram import ZERO_EIGENVALUE, is_definite, is_semidefinite
 from masgrad.types import Rows
 
 GROUPS = 16
@@ -88,7 +88,9 @@ def predict_remainder(
 ) -> Prediction:
     """What the models of these parts (the prior's last, if there is one) miss at phi."""
     read, zero = parts if objective.prior is None else parts[:-1], np.zeros_like(phi)
-    if unlike or sample.has_rare_columns or not _covered(objective, total, sample.rows):
+    same = sample.complete and total is parts[0] and bool(total.hessian.any())  # rows are all rows
+    covered = same or _covered(objective, total, sample.rows)
+    if unlike or sample.has_rare_columns or not covered:
         size = total.rms_wald_norm(phi - total.point)
         missed = _missed_by_prior(objective, total, phi, sample.rows)
         bound = distance(objective, total, phi - total.point) + missed
@@ -115,11 +117,9 @@ def predict_remainder(
 
 def _covered(objective: Objective, total: LocalModel, rows: Rows) -> bool:
     """Whether pilot rows have information in every direction; some of them may suffice."""
-    few = _some(rows)
-    return any(
-        information_covers(objective.local_model(total.point, part, Parts(meat=False)), total)
-        for part in ((few, rows) if objective.convex else (rows,))
-    )
+    parts = (_some(rows), rows) if objective.convex else (rows,)
+    models = (objective.local_model(total.point, part, Parts(meat=False)) for part in parts)
+    return any(information_covers(model, total) for model in models)
 
 
 def _some(rows: Rows) -> Rows:
@@ -200,7 +200,7 @@ def error_bound(
             groups - 1 is the variance of that part.
         confidence: with which it holds for tails that are not heavy.
     """
-    if not deviations:
+    if not any(D.any() for D in deviations):
         return 0.0
     p, dof = len(total.point), sum(max(len(D) - 1, 1) for D in deviations)
     D = np.concatenate([D / np.sqrt(max(len(D) - 1, 1)) for D in deviations])

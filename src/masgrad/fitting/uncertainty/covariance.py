@@ -20,7 +20,7 @@ import numpy as np
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.identification.checks import check_kinks
 from masgrad.fitting.identification.rank import NullSpace, listed, moved_along, null_space
-from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
@@ -29,7 +29,7 @@ from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
 from masgrad.fitting.uncertainty.leverage import leveraged_meat
 from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
-from masgrad.models.gram import is_definite
+from masgrad.models.gram import ZERO_EIGENVALUE, is_definite
 
 ROUNDING_RESIDUAL = 1e-28
 """Squared residuals of a few dozen units in the last place."""

@@ -272,20 +272,20 @@ def bias(objective: Objective, local: LocalModel, pilot: Rows) -> np.ndarray | N
     family = objective.family
     if family is None or (family.canonical and family.link == "identity"):
         return None
-    half, pilot = np.linalg.cholesky(local.inverse()), pick(lambda a: a[:BIAS_ROWS], pilot)
-    total = np.zeros_like(local.point)
+    pilot, total = pick(lambda a: a[:BIAS_ROWS], pilot), np.zeros_like(local.point)
     for rows in blocks(pilot):
-        total += _block(objective, family, local.point, half, rows)
+        total += _block(objective, family, local, rows)
     scale = local.squares / max(local.count - len(total), 1) if family.dispersed else 1.0
     return -local.solve(total) * (scale * local.count / total_weight(pilot))
 
 
-def _block(
-    objective: Objective, family: Family, phi: np.ndarray, half: np.ndarray, rows: Rows
-) -> np.ndarray:
+def _block(objective: Objective, family: Family, local: LocalModel, rows: Rows) -> np.ndarray:
     U, a = objective.features(rows), weight_of(rows)
-    t = add_offset(U @ phi, rows)
-    q = np.square(U @ half).sum(1)
+    t = add_offset(U @ local.point, rows)
+    if local.factor:
+        q = np.square(local.factor.whitened(U.T)).sum(0)
+    else:
+        q = np.square(U @ np.linalg.cholesky(local.inverse())).sum(1)
     with np.errstate(all="ignore"):
         pull = family.information(t) * q * _bend(family, t) / 2
     pull = np.where(np.isfinite(pull), pull, 0.0)

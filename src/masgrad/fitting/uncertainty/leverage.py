@@ -11,11 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from masgrad.data.regression import weight_of
-from masgrad.fitting.objective.local_model import ZERO_EIGENVALUE, LocalModel
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import add_offset
+from masgrad.models.gram import ZERO_EIGENVALUE
 from masgrad.types import Rows
 
 FULL_LEVERAGE = 1e-8

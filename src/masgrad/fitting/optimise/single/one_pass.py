@@ -81,7 +81,7 @@ class OnePass:
     def estimate(self, start: LocalModel) -> Estimate:
         """The estimate; `start` is the local model of the pilot rows at their optimum."""
         pilot = self._pilot(start)
-        weight = pseudo_weights(self.objective, self.sample.rows)
+        weight = pseudo_weights(self.objective, self.sample.rows, self.sample.columns)
         segments = [_pseudo_segment(start.point, weight), *self._prior(pilot), pilot]
         phi = start.point
         if self.objective.prior is not None:
