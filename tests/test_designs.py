@@ -13,7 +13,9 @@ from masgrad.data.designs.coded import CodedDesign, Group
 from masgrad.data.designs.group_sums import sums, sums_of_rows, table
 from masgrad.data.designs.sparse import SparseDesign
 from masgrad.data.formula import terms as formula_terms
+from masgrad.data.formula.cells import cells_of_rows
 from masgrad.data.sparse import SparseRows
+from masgrad.data.tables.levels import MISSING
 from masgrad.errors import InputError, MissingWarning, SeparationWarning
 from masgrad.models.gram import gram, gram_and_peak
 
@@ -56,6 +58,50 @@ def test_products_are_those_of_the_dense_matrix(rng, columns):
     G, largest = gram_and_peak(X, np.abs(w), True)
     np.testing.assert_allclose(G, D.T @ (np.abs(w)[:, None] * D), rtol=1e-12, atol=1e-12)
     assert (largest >= np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0) - 1e-12).all()
+
+
+def several(rng, n=3_000, columns=3):
+    """An intercept, numbers, four categories and one times a number; two have a small table."""
+    numbers = np.c_[np.ones(n), rng.normal(size=(n, columns - 1))]
+    sizes, start, groups = (7, 40, 30, 99, 5), columns, []
+    for size in sizes:
+        groups.append(Group(start, size, rng.integers(0, size + 1, n)))
+        start += size
+    groups[-1] = groups[-1]._replace(value=rng.normal(size=n))
+    return CodedDesign(numbers, range(columns), groups)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 9])
+def test_categories_summed_in_pairs_have_the_same_sums(rng, columns):
+    X = several(rng, columns=columns)
+    assert len(X._pairs) == 1 and len(X._alone) == 3  # of 30 and 99 levels there are too many cells
+    D, (n, p) = X.dense(), X.shape
+    v, w = rng.normal(size=p), rng.normal(size=n)
+    for ours, theirs in (
+        (X @ v, D @ v),
+        (w @ X, w @ D),
+        (X.gram(w), D.T @ (w[:, None] * D)),
+        (X[:2_500].gram(w[:2_500]), D[:2_500].T @ (w[:2_500, None] * D[:2_500])),
+        (X.take(np.arange(9))[:, 0], D[:9, 0]),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
+def test_codes_of_products_are_where_dense_columns_are_not_0(rng):
+    """Categories of 2 to 5 levels, with and without their bases; a base level has no column."""
+    n, levels = 400, {"a": 2, "b": 5, "c": 3}
+    columns = {name: rng.integers(0, size, n) for name, size in levels.items()}
+    for full in ((), ("a",), ("b",), ("a", "c")):
+        places = [(name, np.arange(k + 1) - (name not in full)) for name, k in levels.items()]
+        places = [(name, np.where(np.arange(len(at)) < len(at) - 1, at, -2)) for name, at in places]
+        width = np.prod([at.max() + 1 for _, at in places])
+        dense = np.ones((n, 1))
+        for name, at in places:
+            own = np.eye(at.max() + 1)[at[columns[name]]] * (at[columns[name]] >= 0)[:, None]
+            dense = (own[:, :, None] * dense[:, None]).reshape(n, -1)  # the first varies fastest
+        wanted = np.where(dense.any(1), dense.argmax(1), width)
+        np.testing.assert_array_equal(cells_of_rows(places, columns, int(width)), wanted)
+    assert cells_of_rows(places, {**columns, "b": np.full(n, MISSING)}, int(width)) is None
 
 
 def test_sums_by_group(rng):
