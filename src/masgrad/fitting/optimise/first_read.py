@@ -148,7 +148,8 @@ class FirstRead:
         if not objective.linear or count_rows(rows) < ROWS_FOR_CHORD * len(self.start.point):
             return None
         try:
-            pilot = objective.local_model(self.start.point, rows)
+            same = self.start.rows == count_rows(rows)  # then the start is their optimum
+            pilot = self.start if same else objective.local_model(self.start.point, rows)
         except BadBlock:
             return None
         share = count / count_rows(rows)  # weights count in both

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, is_finite
+from masgrad.data.arrays import blocks, count_rows, is_finite, pick
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
@@ -115,7 +115,7 @@ def find_start(
     first = random_rows(rows, WARM_UP_ROWS, rng)
     local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > WARM_UP_ROWS:
-        near = _on_the_way(objective, rows, phi, local.point)
+        near = _on_the_way(objective, _every_few(rows), phi, local.point)
         local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
 
@@ -123,6 +123,12 @@ def find_start(
 def _is_narrow(sample: Sample, p: int) -> bool:
     """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
     return not sample.complete and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
+
+
+def _every_few(rows: Rows) -> Rows:
+    """Rows at equal distances, some more than those of the first descent."""
+    every = max(1, count_rows(rows) // (2 * WARM_UP_ROWS))
+    return pick(lambda a: a[::every], rows)
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, pick
+from masgrad.data.arrays import blocks, is_structured, pick
 from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.identification.rank import NullSpace, listed
 from masgrad.fitting.objective.local_model import LocalModel
@@ -283,13 +283,17 @@ def bias(objective: Objective, local: LocalModel, pilot: Rows) -> np.ndarray | N
 def _block(
     objective: Objective, family: Family, phi: np.ndarray, half: np.ndarray, rows: Rows
 ) -> np.ndarray:
-    U, a = objective.features(rows), weight_of(rows)
+    J, a = objective.coordinates.matrix, weight_of(rows)
+    if is_structured(rows) and not objective.coordinates.transforms_rows:
+        U, phi, half = rows[0], J @ phi, J @ half
+    else:
+        U, J = objective.features(rows), np.eye(len(phi))
     t = add_offset(U @ phi, rows)
     q = np.square(U @ half).sum(1)
     with np.errstate(all="ignore"):
         pull = family.information(t) * q * _bend(family, t) / 2
     pull = np.where(np.isfinite(pull), pull, 0.0)
-    return (pull if a is None else a * pull) @ U
+    return (pull if a is None else a * pull) @ U @ J
 
 
 def _bend(family: Family, t: np.ndarray) -> np.ndarray:
