@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, is_finite, pick
+from masgrad.data.arrays import blocks, count_rows, is_finite, is_structured, pick
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
@@ -45,11 +45,12 @@ WARM_UP_ROWS = 8192
 
 WIDE_COLUMNS = 256
 """Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
-take eigenvectors."""
+take eigenvectors; coded and sparse rows, whose sums cost little beside these, do in any case."""
 
-ROUGH_DECREMENT = 1e-4
+ROUGH_DECREMENT = {False: 1e-4, True: 1e-2}
 """Newton decrement, for each column, at which a warm-up ends if rows are read more than once: the
-optimum of all rows is some standard errors of the sample away."""
+optimum of all rows is some standard errors of the sample away. Of coded and sparse rows (True) all
+pilot rows take part, and the first read begins with another Newton step over them."""
 
 EQUAL_RISK = 1e-4
 """Difference of risks, relative to their range, up to which they belong to one mode."""
@@ -98,8 +99,9 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
-    wide = objective.linear and len(phi) > WIDE_COLUMNS and sample.remaining is None
-    free = wide and options.start is None and not objective.bounded
+    again = objective.linear and sample.remaining is None
+    wide, thin = again and len(phi) > WIDE_COLUMNS, again and is_structured(rows)
+    free = (wide or thin) and options.start is None and not objective.bounded
     level = intercept_start(objective, rows) if free else None
     phi = phi if level is None else level
     weight = pseudo_weights(objective, sample.rows)
@@ -111,10 +113,10 @@ def find_start(
     if wide and _is_narrow(sample, len(phi)):
         return Start(before, notes=notes)
     rough = wide or (objective.convex and not sample.complete and sample.remaining is None)
-    enough = ROUGH_DECREMENT * len(phi) if rough else SMALL_DECREMENT
-    first = random_rows(rows, WARM_UP_ROWS, rng)
-    local = warm_up(objective, first, phi, steps, most, weight, enough=enough)
-    if count_rows(rows) > WARM_UP_ROWS:
+    enough = ROUGH_DECREMENT[thin] * len(phi) if rough else SMALL_DECREMENT
+    begin = rows if thin and level is not None else random_rows(rows, WARM_UP_ROWS, rng)
+    local = warm_up(objective, begin, phi, steps, most, weight, enough=enough)
+    if count_rows(rows) > count_rows(begin):
         near = _on_the_way(objective, _every_few(rows), phi, local.point)
         local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
