@@ -227,7 +227,7 @@ def test_blocks_are_long_only_where_there_are_many():
     assert block_of(None, 5) == block_of(10**8, 5) > block_of(10**6, 5) > block_of(10**5, 5) == 4096
     assert block_of(10**8, 5000) == 4096 and block_of(10**6, 100, coded=True) == 2**16
     X = CodedDesign(np.ones((40_000, 1)), [0], [Group(1, 2, np.zeros(40_000, int))])
-    assert [len(y) for _, y in blocks((X, np.ones(40_000)))] == [16384, 16384, 7232]
+    assert [len(y) for _, y in blocks((X, np.ones(40_000)))] == [32768, 7232]
 
 
 def sparse_rows(rng, n, p=80, density=0.03):

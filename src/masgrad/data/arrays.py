@@ -21,7 +21,7 @@ BLOCK_BYTES, MOST_ROWS, FEWEST_BLOCKS = 6 << 20, 16 * BLOCK, 64
 """Size of a long block, its largest number of rows, and how many blocks rows are cut into at least,
 so that their order can be judged. With shorter ones Python's threads wait for each other."""
 
-CODED_BYTES, LONG_BLOCK = 1 << 26, 4 * BLOCK
+CODED_BYTES, LONG_BLOCK = 1 << 26, 8 * BLOCK
 """The same for blocks of coded or sparse rows, were they written out; rows of such blocks that are
 kept in memory."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.designs.group_sums import sums, sums_of_rows, table
+from masgrad.data.designs.group_sums import FEW_COLUMNS, sums, sums_of_rows, table
 from masgrad.data.designs.pairs import Pair
 from masgrad.data.designs.structured import Structured
 
@@ -67,6 +67,7 @@ class CodedDesign(Structured):
     ):
         self.numbers, self.at, self.groups = numbers, np.asarray(at, np.intp), tuple(groups)
         self.shape = len(numbers), len(at) + sum(group.size for group in groups)
+        self.gram_is_cheap = len(at) <= FEW_COLUMNS and len(groups) <= 2
 
     def dense(self) -> np.ndarray:
         X = np.zeros(self.shape)
@@ -157,10 +158,10 @@ class CodedDesign(Structured):
 
     def largest(self, s: np.ndarray) -> np.ndarray:
         out, whole = np.empty(self.shape[1]), s.max(initial=0.0)
-        out[self.at] = np.abs(self.numbers.T * s).max(1, initial=0.0)
+        for j, place in enumerate(self.at):
+            out[place] = whole if j == self._ones else _largest(self.numbers[:, j] * s)
         for group in self.groups:
-            value = group.value
-            out[group.columns] = whole if value is None else np.abs(value * s).max(initial=0.0)
+            out[group.columns] = whole if group.value is None else _largest(group.value * s)
         return out
 
     def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "CodedDesign":
@@ -194,6 +195,11 @@ class CodedDesign(Structured):
     def column(self, j: int) -> np.ndarray:
         where = np.flatnonzero(self.at == j)
         return self.numbers[:, where[0]] if len(where) else super().column(j)
+
+
+def _largest(z: np.ndarray) -> float:
+    """The largest absolute value, and 0 of none."""
+    return max(z.max(initial=0.0), -z.min(initial=0.0))
 
 
 def _set_diagonal(G: np.ndarray, group: Group, values: np.ndarray) -> None:

@@ -19,6 +19,8 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
     ndim = 2
     dtype = np.dtype(np.float64)
     shape: tuple[int, int]
+    gram_is_cheap = False
+    """Whether a Gram matrix takes little longer than a product with a vector."""
 
     @abc.abstractmethod
     def dense(self) -> np.ndarray:

@@ -3,7 +3,8 @@
 It is one of two.
 
 - *A gradient read.* The gradient of all rows, with H of the pilot rows: of sqrt(N / n) standard
-  errors the step leaves a share of about sqrt(p / n), the sampling error of H.
+  errors the step leaves a share of about sqrt(p / n), the sampling error of H. Where H is made of
+  sums by level, which cost little more than the gradient, that of all rows is summed.
 - *MasGrad.* Averaged iterates over a part of the rows, as many as it takes for the correcting read
   to miss less than the tolerance: what a quadratic misses grows as the square of the distance, and
   pilot rows show how fast.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.data.designs.structured import Structured
 from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
@@ -183,23 +185,30 @@ class FirstRead:
     def _gradient_read(self, none: Beginning, pilot: LocalModel) -> Beginning:
         """A step with the gradient of all rows, and H of the pilot rows; two if one leaves much."""
         begin = pilot.point + self._damped(pilot.newton())
-        step, reads = self._step(pilot, begin), 1
-        none = replace(none, reads=1, gradient_reads=1)
+        step, reads, exact = self._step(pilot, begin), 1, self._sums_hessian
+        none = replace(none, reads=1, gradient_reads=int(not exact))
         if step is None or is_doubtful(self.objective, self.sample, step.total, self.safe):
             return none
-        if self._leaves_much(step) and self.options.most_reads > 2:
+        if not exact and self._leaves_much(step) and self.options.most_reads > 2:
             second, reads = self._step(pilot, step.total.point + step.step), 2
             trial = Trial(step.total, step.step)
             step = second if second is not None and trial.is_accepted(second.total) else step
         end = step.total.point + step.step
         stages = [*none.stages, ("gradient of all rows", end)]
         begun = replace(none, starts=[end, *none.starts], stages=stages, step=step)
-        return replace(begun, reads=reads, gradient_reads=reads)
+        return replace(begun, reads=reads, gradient_reads=0 if exact else reads)
+
+    @property
+    def _sums_hessian(self) -> bool:
+        """Whether H of all rows is summed as well, because that costs little more."""
+        X = self.sample.rows[0]
+        return isinstance(X, Structured) and X.gram_is_cheap
 
     def _step(self, pilot: LocalModel, phi: np.ndarray) -> NewtonStep | None:
         """The step from phi, after a read there; None if that failed."""
         try:
-            read = self.read(self.objective, phi, GRADIENT)
+            exact = self._sums_hessian
+            read = self.read(self.objective, phi, Parts(meat=False) if exact else GRADIENT)
         except BadBlock:
             return None
         if self.reader.monitor.interrupted:
@@ -207,6 +216,7 @@ class FirstRead:
         share = read.count / pilot.count
         pilot = replace(pilot, hessian=pilot.hessian * share, meat=pilot.meat * share)
         total = replace(pilot.with_gradient(read), count=read.count, rows=read.rows)
+        total = replace(read, meat=pilot.meat) if exact else total
         full = total.newton()
         share = damping(self.objective, full, self.sample)
         nothing = Prediction(False, np.zeros_like(full), np.inf, np.inf, [])

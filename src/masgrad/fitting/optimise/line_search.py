@@ -52,9 +52,11 @@ def damping(objective: Objective, step: np.ndarray, sample: Sample) -> float:
     """
     if not objective.exponential:
         return 1.0
-    moved = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
-    d, largest = (float(np.quantile(np.concatenate(moved), q)) for q in (0.95, 1.0))
-    d = max(d, _change_of_rare(objective, step, sample.rows)) if largest > 1 else d
+    parts = [np.abs(objective.predictors(step, rows)) for rows in blocks(sample.rows)]
+    moved = np.concatenate(parts)
+    if moved.max() <= 1:
+        return 1.0
+    d = max(float(np.quantile(moved, 0.95)), _change_of_rare(objective, step, sample.rows))
     return float(np.log1p(d) / d) if d > 1 else 1.0
 
 
