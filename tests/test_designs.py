@@ -87,6 +87,20 @@ def test_categories_summed_in_pairs_have_the_same_sums(rng, columns):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("kind", ["coded", "sparse", "empty rows"])
+def test_largest_entries_of_rows_are_those_of_standardised_columns(rng, kind):
+    """Rows count as if they had a 0 in every column that is not written out."""
+    X = several(rng) if kind == "coded" else SparseDesign(sparse_rows(rng, 200)[0][:, 1:])
+    if kind == "empty rows":
+        X = SparseDesign(sparse.csr_array(X.dense() * (np.arange(200) % 3 == 0)[:, None]))
+    p = X.shape[1]
+    c, s, u = rng.normal(size=p), rng.uniform(0.5, 2, p), rng.uniform(0.1, 3, p)
+    zero = np.square(c / s) * u
+    zero[X.written[0]] = 0.0
+    wanted = np.maximum((np.square((X.dense() - c) / s) * u).max(1), zero.max())
+    np.testing.assert_allclose(X.row_peaks(c, s, u), wanted, rtol=1e-12)
+
+
 def test_codes_of_products_are_where_dense_columns_are_not_0(rng):
     """Categories of 2 to 5 levels, with and without their bases; a base level has no column."""
     n, levels = 400, {"a": 2, "b": 5, "c": 3}

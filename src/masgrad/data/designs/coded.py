@@ -164,6 +164,22 @@ class CodedDesign(Structured):
             out[group.columns] = whole if group.value is None else _largest(group.value * s)
         return out
 
+    def row_peaks(self, centre: np.ndarray, scale: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        at = self.at
+        peaks = np.square((self.numbers - centre[at]) / scale[at]) * unit[at]
+        out = peaks.max(1, initial=0.0)
+        for group in self.groups:
+            c, s, u = (a[group.columns] for a in (centre, scale, unit))
+            np.maximum(out, (np.square(c / s) * u).max(initial=0.0), out=out)
+            if group.value is None:
+                levels = np.append(np.square((1.0 - c) / s) * u, 0.0)
+                part = levels.take(group.codes, mode="clip")
+            else:
+                c, s, u = (np.append(a, k).take(group.codes) for a, k in ((c, 0), (s, 1), (u, 0)))
+                part = np.square((group.value - c) / s) * u
+            np.maximum(out, part, out=out)
+        return out
+
     def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "CodedDesign":
         numbers = (self.numbers - centre[self.at]) / scale[self.at]
         return CodedDesign(numbers, self.at, [_over(group, scale) for group in self.groups])

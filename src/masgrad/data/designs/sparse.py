@@ -37,6 +37,16 @@ class SparseDesign(Structured):
     def largest(self, s: np.ndarray) -> np.ndarray:
         return abs(self._scaled(s)).max(axis=0).toarray().ravel()
 
+    def row_peaks(self, centre: np.ndarray, scale: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        X, j = self.matrix, self.matrix.indices
+        out = np.full(len(self), (np.square(centre / scale) * unit).max(initial=0.0))
+        if X.nnz:
+            peaks = np.append(np.square((X.data - centre[j]) / scale[j]) * unit[j], 0.0)
+            full = np.diff(X.indptr) > 0
+            some = np.maximum.reduceat(peaks, X.indptr[:-1])
+            np.maximum(out, some, out=out, where=full)
+        return out
+
     def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "SparseDesign":
         del centre
         X = self.matrix.copy()

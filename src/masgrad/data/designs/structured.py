@@ -43,6 +43,11 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
         """An upper bound on the largest |x| s of each column, s >= 0."""
 
     @abc.abstractmethod
+    def row_peaks(self, centre: np.ndarray, scale: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        """The largest unit ((x - centre) / scale)^2 of each row; every row counts as if it had a 0
+        in all columns that are not written out as well."""
+
+    @abc.abstractmethod
     def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "Structured":
         """Columns over their scales; of the columns that are written out the centre is taken."""
 
