@@ -249,6 +249,11 @@ def blocks(rows: Rows, size: int | None = None) -> Iterator[Rows]:
         yield pick(lambda a, s=start: a[s : s + step], rows)
 
 
+def long_blocks(rows: Rows) -> Iterator[Rows]:
+    """The same for sums in which no coded or sparse row is written out."""
+    return blocks(rows, LONG_BLOCK if is_structured(rows) else None)
+
+
 def pad(rows: Rows, length: int) -> Rows:
     """The rows, padded to `length` with copies of the first row."""
 

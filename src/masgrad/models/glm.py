@@ -14,6 +14,7 @@ import numpy as np
 
 from masgrad.checks import as_number
 from masgrad.data.arrays import as_regression, not_a_matrix
+from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
 from masgrad.models.families import (
@@ -238,6 +239,8 @@ def linear_sums(
         narrow = None
         if single is not None:
             narrow = single.grams(X, w if a is None else a * w, r * r if a is None else a * r * r)
+        elif hessian and meat and isinstance(X, Structured):
+            narrow = X.grams(w if a is None else a * w, r * r if a is None else a * r * r)
         if narrow is not None:
             H, M, max_weighted_x = narrow
         elif hessian:

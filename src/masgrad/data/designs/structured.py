@@ -42,6 +42,10 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
     def largest(self, s: np.ndarray) -> np.ndarray:
         """An upper bound on the largest |x| s of each column, s >= 0."""
 
+    def grams(self, w: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """X' diag(w) X, X' diag(v) X, and the largest |x| sqrt |w| of each column."""
+        return self.gram(w), self.gram(v), self.largest(np.sqrt(np.abs(w)))
+
     @abc.abstractmethod
     def row_peaks(self, centre: np.ndarray, scale: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """The largest unit ((x - centre) / scale)^2 of each row; every row counts as if it had a 0

@@ -62,6 +62,9 @@ SURPRISE = 10.0
 """Standard errors by which the mean loss of all rows exceeds that of the pilot rows if these are
 unlike the others."""
 
+OPTIMISM = 1.5
+"""The same, in units of what is expected because the point is the optimum of the pilot rows."""
+
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
 
@@ -117,7 +120,9 @@ def find_start(
     begin = rows if thin and level is not None else random_rows(rows, WARM_UP_ROWS, rng)
     local = warm_up(objective, begin, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > count_rows(begin):
-        near = _on_the_way(objective, _every_few(rows), phi, local.point)
+        every = max(1, count_rows(rows) // (2 * WARM_UP_ROWS))
+        few = pick(lambda a: a[::every], rows)
+        near = _on_the_way(objective, few, phi, local.point)
         local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
 
@@ -125,12 +130,6 @@ def find_start(
 def _is_narrow(sample: Sample, p: int) -> bool:
     """Whether pilot rows are so few for each column that their optimum is no start for all rows."""
     return not sample.complete and count_rows(sample.rows) < FEWEST_ASKED_PER_COLUMN * p
-
-
-def _every_few(rows: Rows) -> Rows:
-    """Rows at equal distances, some more than those of the first descent."""
-    every = max(1, count_rows(rows) // (2 * WARM_UP_ROWS))
-    return pick(lambda a: a[::every], rows)
 
 
 def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -183,8 +182,18 @@ def is_doubtful(objective: Objective, sample: Sample, total: LocalModel, safe: n
     """
     if (objective.linear and not objective.convex) or on_plateau(objective, total):
         return True
-    usual = [_usual_loss(objective, phi, sample.rows) for phi in (total.point, safe)]
-    return not total.loss / total.count <= min(usual)  # NaN included
+    here, there = (_usual_loss(objective, phi, sample.rows) for phi in (total.point, safe))
+    mean = total.loss / total.count
+    if mean <= min(here, there):
+        return False
+    return not mean <= min(here + OPTIMISM * _optimism(total, sample.rows), there)  # NaN included
+
+
+def _optimism(total: LocalModel, rows: Rows) -> float:
+    """By how much the rows' mean loss at their own optimum is too low: tr(H^-1 M) / n."""
+    if total.factor is None or not np.isfinite(total.meat).all():
+        return 0.0
+    return float(np.trace(total.solve(total.meat))) / total_weight(rows)
 
 
 def on_plateau(objective: Objective, total: LocalModel) -> bool:
