@@ -234,6 +234,7 @@ def test_many_levels_cost_no_dense_products(rng):
         X.T @ X
     once = time.process_time() - began
     assert r.status is mg.Status.CONVERGED
+    assert r.fit_info.gradient_reads == 0  # H by level costs little more, and saves a read
     assert coded < 8 * once  # dense columns take 20 times as long, and more
 
 
@@ -260,6 +261,9 @@ def test_sparse_products_are_those_of_the_dense_matrix(rng):
         (A @ X, A @ D),
         (gram(X, w), D.T @ (w[:, None] * D)),
         (gram_and_peak(X, w, False)[1], np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0)),
+        (X.grams(w, A[0])[0], D.T @ (w[:, None] * D)),
+        (X.grams(w, A[0])[1], D.T @ (A[0][:, None] * D)),
+        (X.grams(w, A[0])[2], np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0)),
         (powers(X, 2).mean(0), (D**2).mean(0)),
         (X.standardised(v, np.abs(v)).dense(), D / np.abs(v)),
         (np.asarray(joined([X[:7], X[7:]])), D),
@@ -280,6 +284,17 @@ def test_sparse_fits_are_those_of_dense_columns(rows, options, rng):
     assert away < max(1e-6, 1.5 * r.fit_info.remainder)
     np.testing.assert_allclose(r.bse, wanted.bse, rtol=5e-3)
     np.testing.assert_allclose(r.predict(X[:9]), wanted.predict(X[:9].toarray()), rtol=1e-2)
+
+
+def test_sparse_rows_are_read_once_for_their_hessian(rng):
+    """Gradients of all rows lead near the optimum, and H and M are summed there."""
+    X, y = sparse_rows(rng, 60_000, p=400, density=0.02)
+    r = mg.fit(mg.Logistic(), (X, y))
+    assert r.fit_info.gradient_reads >= 2
+    assert r.fit_info.reads == r.fit_info.gradient_reads + 1
+    exact = mg.fit(mg.Logistic(), (X, y), passes="newton")
+    assert np.abs((r.params - exact.params) / exact.bse).max() < 1e-3
+    np.testing.assert_allclose(r.bse, exact.bse, rtol=1e-3)
 
 
 def test_full_rows_of_a_sparse_matrix_are_written_out(rng):

@@ -226,7 +226,8 @@ class FirstRead:
             pilot = replace(pilot, hessian=pilot.hessian * share, meat=pilot.meat * share)
         total = pilot.with_gradient(read).with_same_hessian(count=read.count, rows=read.rows)
         total = replace(read, meat=pilot.meat) if exact else total
-        full = secant_step(total, changes_between([*before, total]))
+        known = [*before, total]
+        full = secant_step(total, changes_between(known)) if before else total.newton()
         share = damping(self.objective, full, self.sample)
         nothing = Prediction(False, np.zeros_like(full), np.inf, np.inf, [])
         return NewtonStep([total], total, full, share, nothing, of_pilot=True)
