@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, is_finite, is_structured, pick
+from masgrad.data.arrays import blocks, count_rows, is_finite, is_structured
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
@@ -120,9 +120,7 @@ def find_start(
     begin = rows if thin and level is not None else random_rows(rows, WARM_UP_ROWS, rng)
     local = warm_up(objective, begin, phi, steps, most, weight, enough=enough)
     if count_rows(rows) > count_rows(begin):
-        every = max(1, count_rows(rows) // (2 * WARM_UP_ROWS))
-        few = pick(lambda a: a[::every], rows)
-        near = _on_the_way(objective, few, phi, local.point)
+        near = _on_the_way(objective, rows, phi, local.point)
         local = warm_up(objective, rows, near, 0, most, weight, enough=enough)
     return Start(local, _largest_curvature(before), notes)
 
