@@ -13,7 +13,9 @@ from masgrad.data.designs.coded import CodedDesign, Group
 from masgrad.data.designs.group_sums import sums, sums_of_rows, table
 from masgrad.data.designs.sparse import SparseDesign
 from masgrad.data.formula import terms as formula_terms
+from masgrad.data.formula.cells import cells_of_rows
 from masgrad.data.sparse import SparseRows
+from masgrad.data.tables.levels import MISSING
 from masgrad.errors import InputError, MissingWarning, SeparationWarning
 from masgrad.models.gram import gram, gram_and_peak
 
@@ -56,6 +58,64 @@ def test_products_are_those_of_the_dense_matrix(rng, columns):
     G, largest = gram_and_peak(X, np.abs(w), True)
     np.testing.assert_allclose(G, D.T @ (np.abs(w)[:, None] * D), rtol=1e-12, atol=1e-12)
     assert (largest >= np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0) - 1e-12).all()
+
+
+def several(rng, n=3_000, columns=3):
+    """An intercept, numbers, four categories and one times a number; two have a small table."""
+    numbers = np.c_[np.ones(n), rng.normal(size=(n, columns - 1))]
+    sizes, start, groups = (7, 40, 30, 99, 5), columns, []
+    for size in sizes:
+        groups.append(Group(start, size, rng.integers(0, size + 1, n)))
+        start += size
+    groups[-1] = groups[-1]._replace(value=rng.normal(size=n))
+    return CodedDesign(numbers, range(columns), groups)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 9])
+def test_categories_summed_in_pairs_have_the_same_sums(rng, columns):
+    X = several(rng, columns=columns)
+    assert len(X._pairs) == 1 and len(X._alone) == 3  # of 30 and 99 levels there are too many cells
+    D, (n, p) = X.dense(), X.shape
+    v, w = rng.normal(size=p), rng.normal(size=n)
+    for ours, theirs in (
+        (X @ v, D @ v),
+        (w @ X, w @ D),
+        (X.gram(w), D.T @ (w[:, None] * D)),
+        (X[:2_500].gram(w[:2_500]), D[:2_500].T @ (w[:2_500, None] * D[:2_500])),
+        (X.take(np.arange(9))[:, 0], D[:9, 0]),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["coded", "sparse", "empty rows"])
+def test_largest_entries_of_rows_are_those_of_standardised_columns(rng, kind):
+    """Rows count as if they had a 0 in every column that is not written out."""
+    X = several(rng) if kind == "coded" else SparseDesign(sparse_rows(rng, 200)[0][:, 1:])
+    if kind == "empty rows":
+        X = SparseDesign(sparse.csr_array(X.dense() * (np.arange(200) % 3 == 0)[:, None]))
+    p = X.shape[1]
+    c, s, u = rng.normal(size=p), rng.uniform(0.5, 2, p), rng.uniform(0.1, 3, p)
+    zero = np.square(c / s) * u
+    zero[X.written[0]] = 0.0
+    wanted = np.maximum((np.square((X.dense() - c) / s) * u).max(1), zero.max())
+    np.testing.assert_allclose(X.row_peaks(c, s, u), wanted, rtol=1e-12)
+
+
+def test_codes_of_products_are_where_dense_columns_are_not_0(rng):
+    """Categories of 2 to 5 levels, with and without their bases; a base level has no column."""
+    n, levels = 400, {"a": 2, "b": 5, "c": 3}
+    columns = {name: rng.integers(0, size, n) for name, size in levels.items()}
+    for full in ((), ("a",), ("b",), ("a", "c")):
+        places = [(name, np.arange(k + 1) - (name not in full)) for name, k in levels.items()]
+        places = [(name, np.where(np.arange(len(at)) < len(at) - 1, at, -2)) for name, at in places]
+        width = np.prod([at.max() + 1 for _, at in places])
+        dense = np.ones((n, 1))
+        for name, at in places:
+            own = np.eye(at.max() + 1)[at[columns[name]]] * (at[columns[name]] >= 0)[:, None]
+            dense = (own[:, :, None] * dense[:, None]).reshape(n, -1)  # the first varies fastest
+        wanted = np.where(dense.any(1), dense.argmax(1), width)
+        np.testing.assert_array_equal(cells_of_rows(places, columns, int(width)), wanted)
+    assert cells_of_rows(places, {**columns, "b": np.full(n, MISSING)}, int(width)) is None
 
 
 def test_sums_by_group(rng):
@@ -174,6 +234,7 @@ def test_many_levels_cost_no_dense_products(rng):
         X.T @ X
     once = time.process_time() - began
     assert r.status is mg.Status.CONVERGED
+    assert r.fit_info.gradient_reads == 0  # H by level costs little more, and saves a read
     assert coded < 8 * once  # dense columns take 20 times as long, and more
 
 
@@ -181,7 +242,7 @@ def test_blocks_are_long_only_where_there_are_many():
     assert block_of(None, 5) == block_of(10**8, 5) > block_of(10**6, 5) > block_of(10**5, 5) == 4096
     assert block_of(10**8, 5000) == 4096 and block_of(10**6, 100, coded=True) == 2**16
     X = CodedDesign(np.ones((40_000, 1)), [0], [Group(1, 2, np.zeros(40_000, int))])
-    assert [len(y) for _, y in blocks((X, np.ones(40_000)))] == [16384, 16384, 7232]
+    assert [len(y) for _, y in blocks((X, np.ones(40_000)))] == [32768, 7232]
 
 
 def sparse_rows(rng, n, p=80, density=0.03):
@@ -200,6 +261,9 @@ def test_sparse_products_are_those_of_the_dense_matrix(rng):
         (A @ X, A @ D),
         (gram(X, w), D.T @ (w[:, None] * D)),
         (gram_and_peak(X, w, False)[1], np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0)),
+        (X.grams(w, A[0])[0], D.T @ (w[:, None] * D)),
+        (X.grams(w, A[0])[1], D.T @ (A[0][:, None] * D)),
+        (X.grams(w, A[0])[2], np.abs(D * np.sqrt(np.abs(w))[:, None]).max(0)),
         (powers(X, 2).mean(0), (D**2).mean(0)),
         (X.standardised(v, np.abs(v)).dense(), D / np.abs(v)),
         (np.asarray(joined([X[:7], X[7:]])), D),
@@ -220,6 +284,17 @@ def test_sparse_fits_are_those_of_dense_columns(rows, options, rng):
     assert away < max(1e-6, 1.5 * r.fit_info.remainder)
     np.testing.assert_allclose(r.bse, wanted.bse, rtol=5e-3)
     np.testing.assert_allclose(r.predict(X[:9]), wanted.predict(X[:9].toarray()), rtol=1e-2)
+
+
+def test_sparse_rows_are_read_once_for_their_hessian(rng):
+    """Gradients of all rows lead near the optimum, and H and M are summed there."""
+    X, y = sparse_rows(rng, 60_000, p=400, density=0.02)
+    r = mg.fit(mg.Logistic(), (X, y))
+    assert r.fit_info.gradient_reads >= 2
+    assert r.fit_info.reads == r.fit_info.gradient_reads + 1
+    exact = mg.fit(mg.Logistic(), (X, y), passes="newton")
+    assert np.abs((r.params - exact.params) / exact.bse).max() < 1e-3
+    np.testing.assert_allclose(r.bse, exact.bse, rtol=1e-3)
 
 
 def test_full_rows_of_a_sparse_matrix_are_written_out(rng):

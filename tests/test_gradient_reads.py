@@ -9,9 +9,11 @@ import pytest
 
 import masgrad as mg
 from masgrad.errors import AccuracyWarning
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.first_read import FirstRead, masgrad_rows
+from masgrad.fitting.optimise.secant import changes_between, secant_step
 
 
 @pytest.fixture
@@ -151,3 +153,31 @@ def test_a_step_with_the_curvature_of_pilot_rows_is_never_the_result(monkeypatch
     assert r.log_likelihood == pytest.approx(exact.log_likelihood, rel=0.05)
     away = np.abs((r.params - exact.params) / exact.bse).max()
     assert away < max(1.5 * r.fit_info.remainder, 0.1)
+
+
+def test_secant_steps_are_those_of_bfgs(rng):
+    """From the H of other rows; the last change of the gradient is explained exactly."""
+    p = 6
+    A = rng.standard_normal((p, p))
+    H, phi, g = A @ A.T + np.eye(p), rng.standard_normal(p), rng.standard_normal(p)
+    B, changes = np.linalg.inv(H), []
+    for _ in range(3):
+        s = rng.standard_normal(p)
+        y = H @ s + 0.3 * rng.standard_normal(p)
+        assert s @ y > 0
+        changes.append((s, y))
+        V = np.eye(p) - np.outer(s, y) / (s @ y)
+        B = V @ B @ V.T + np.outer(s, s) / (s @ y)
+    local = LocalModel(1.0, phi, g, H, np.eye(p))
+    np.testing.assert_allclose(secant_step(local, changes), -B @ g, rtol=1e-10)
+    along = LocalModel(1.0, phi, y, H, np.eye(p))
+    np.testing.assert_allclose(secant_step(along, changes), -s, rtol=1e-10)
+    np.testing.assert_allclose(secant_step(local, []), local.newton(), rtol=1e-12)
+
+
+def test_changes_of_the_gradient_without_curvature_are_left_out():
+    points, H = np.eye(3), np.eye(3)
+    gradients = np.array([[0.0, 0, 0], [-1.0, 1, 0], [-1.0, 1, 0]])  # up, then not at all
+    models = [LocalModel(1.0, x, g, H, H) for x, g in zip(points, gradients, strict=True)]
+    ((s, y),) = changes_between(models)
+    np.testing.assert_array_equal((s, y), (points[1] - points[0], gradients[1]))

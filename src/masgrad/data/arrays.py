@@ -21,7 +21,7 @@ BLOCK_BYTES, MOST_ROWS, FEWEST_BLOCKS = 6 << 20, 16 * BLOCK, 64
 """Size of a long block, its largest number of rows, and how many blocks rows are cut into at least,
 so that their order can be judged. With shorter ones Python's threads wait for each other."""
 
-CODED_BYTES, LONG_BLOCK = 1 << 26, 4 * BLOCK
+CODED_BYTES, LONG_BLOCK = 1 << 26, 8 * BLOCK
 """The same for blocks of coded or sparse rows, were they written out; rows of such blocks that are
 kept in memory."""
 
@@ -252,6 +252,11 @@ def blocks(rows: Rows, size: int | None = None) -> Iterator[Rows]:
     step = min(max(room, BLOCK), LONG_BLOCK) if size is None else size
     for start in range(0, count_rows(rows), step):
         yield pick(lambda a, s=start: a[s : s + step], rows)
+
+
+def long_blocks(rows: Rows) -> Iterator[Rows]:
+    """The same for sums in which no coded or sparse row is written out."""
+    return blocks(rows, LONG_BLOCK if is_structured(rows) else None)
 
 
 def pad(rows: Rows, length: int) -> Rows:

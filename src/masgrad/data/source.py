@@ -79,6 +79,12 @@ class Arrays(Source):
         self.compact = isinstance(first, SparseRows) and first.thin
         self.count: int = count_rows(rows)  # pyright: ignore[reportIncompatibleVariableOverride]
 
+    @property
+    def has_rare_entries(self) -> bool:
+        """Whether the usual number of pilot rows may have a few entries alone in a column."""
+        first = self.rows[0] if isinstance(self.rows, tuple) else None
+        return self.compact and (not isinstance(first, SparseRows) or first.very_thin)
+
     def place(self, row: int) -> str:
         return f"row {row if self.kept is None else int(self.kept[row])}"
 
@@ -92,9 +98,9 @@ class Arrays(Source):
         """The blocks that start at these rows."""
         return (self.at(start) for start in starts)
 
-    def at(self, start: int) -> Rows:
-        """The block that starts at this row."""
-        return self._tree(lambda a: a[start : start + self.block])
+    def at(self, start: int, together: int = 1) -> Rows:
+        """The block that starts at this row, or so many blocks."""
+        return self._tree(lambda a: a[start : start + together * self.block])
 
     @property
     def starts(self) -> range:

@@ -16,6 +16,10 @@ THIN, MANY_COLUMNS = 0.05, 64
 than dense ones."""
 
 
+VERY_THIN = 1 / 128
+"""Share up to which the usual number of pilot rows has fewer than 256 entries in most columns."""
+
+
 class SparseRows:
     """A sparse matrix whose slices are rows, sparse or dense.
 
@@ -38,6 +42,7 @@ class SparseRows:
         self.dtype = np.dtype(np.float64)
         n, p = self.shape
         self.thin = p >= MANY_COLUMNS and self.matrix.nnz <= THIN * n * p
+        self.very_thin = self.thin and self.matrix.nnz <= VERY_THIN * n * p
 
     def __len__(self) -> int:
         return self.shape[0]

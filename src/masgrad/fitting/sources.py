@@ -273,7 +273,7 @@ def take_sample(source: Source, single: bool, memory: int, rng: np.random.Genera
 
 def _from_array(source: Arrays, single: bool, memory: int, rng: np.random.Generator) -> Sample:
     one = size_in_bytes(pick(lambda a: a[:1], source.rows))
-    most = PILOT_ROWS * (4 if source.compact and source.count > 16 * PILOT_ROWS else 1)
+    most = PILOT_ROWS * (4 if source.has_rare_entries and source.count > 16 * PILOT_ROWS else 1)
     keep = min(most, max(FEWEST_PILOT_ROWS, memory // max(one, 1)))
     if source.count <= most and isinstance(leaves(source.rows)[0], np.ndarray):  # no copy
         keep = max(keep, IN_MEMORY * memory // max(one, 1))

@@ -15,6 +15,7 @@ import numpy as np
 
 from masgrad.checks import as_number
 from masgrad.data.arrays import as_regression, not_a_matrix, pick
+from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
 from masgrad.models.families import (
@@ -264,6 +265,8 @@ def _moment_sums(
     w, v = _weighted_by(w, a), _weighted_by(r * r, a)
     if single is not None:
         narrow = single.grams(X, w, v)
+    elif hessian and meat and isinstance(X, Structured):
+        narrow = X.grams(w, v)
     if narrow is not None:
         H, M, peak = narrow
     else:

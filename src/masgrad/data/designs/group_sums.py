@@ -21,7 +21,7 @@ def sums_of_rows(codes: np.ndarray, size: int, w: np.ndarray, X: np.ndarray) -> 
     if not X.shape[1]:
         return np.zeros((size, 0))
     if X.shape[1] <= FEW_COLUMNS:
-        return np.stack([sums(codes, size, w * column) for column in X.T], 1)
+        return np.stack([sums(codes, size, z) for z in w * X.T], 1)
     from scipy import sparse  # heavy, and for many columns alone
 
     every = np.arange(len(codes) + 1, dtype=np.int32)

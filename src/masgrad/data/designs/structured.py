@@ -19,6 +19,8 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
     ndim = 2
     dtype = np.dtype(np.float64)
     shape: tuple[int, int]
+    gram_is_cheap = False
+    """Whether a Gram matrix takes little longer than a product with a vector."""
 
     @abc.abstractmethod
     def dense(self) -> np.ndarray:
@@ -39,6 +41,15 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
     @abc.abstractmethod
     def largest(self, s: np.ndarray) -> np.ndarray:
         """An upper bound on the largest |x| s of each column, s >= 0."""
+
+    def grams(self, w: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """X' diag(w) X, X' diag(v) X, and the largest |x| sqrt |w| of each column."""
+        return self.gram(w), self.gram(v), self.largest(np.sqrt(np.abs(w)))
+
+    @abc.abstractmethod
+    def row_peaks(self, centre: np.ndarray, scale: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        """The largest unit ((x - centre) / scale)^2 of each row; every row counts as if it had a 0
+        in all columns that are not written out as well."""
 
     @abc.abstractmethod
     def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "Structured":

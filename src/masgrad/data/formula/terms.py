@@ -21,6 +21,7 @@ import numpy as np
 
 from masgrad.data.arrays import empty_columns
 from masgrad.data.designs.coded import CodedDesign, Group
+from masgrad.data.formula.cells import Places, cells_of_rows
 from masgrad.data.formula.expressions import Expression, columns_of, evaluate
 from masgrad.data.formula.expressions import from_json as read_expression
 from masgrad.data.tables.levels import MISSING
@@ -32,9 +33,6 @@ Part = tuple[str, bool]
 
 Coded = tuple[Part, ...]
 """A product of factors, which gives one or more columns of X; () is the intercept."""
-
-Places = list[tuple[str, np.ndarray]]
-"""For each category of a product: the column of its codes, and the column of X per code, or -1."""
 
 NOWHERE = -2
 """The column of X of a missing category: none, and the row has no value in any."""
@@ -166,14 +164,14 @@ class Terms:
     def _coded(self, columns: Columns, n: int) -> CodedDesign | None:
         """X with its categories as codes; None if a category is missing somewhere."""
         plain = [numbers for numbers, _, places in self._plan if not places]
-        written, at, groups, start = np.empty((n, len(plain))), [], [], 0
+        written, at, groups, start = empty_columns(n, len(plain)), [], [], 0
         for numbers, width, places in self._plan:
             if places:
-                where, kept, missing = _cells(places, columns)
-                if missing.any():
+                if (codes := cells_of_rows(places, columns, width)) is None:
                     return None
-                codes = np.where(kept, where, width)
                 value = _product(numbers, columns, np.empty(n)) if numbers else None
+                if value is not None:
+                    value[codes == width] = 0.0  # it stands in no column
                 groups.append(Group(start, width, codes, value))
             else:
                 _product(numbers, columns, written[:, len(at)])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, is_finite, leaves, powers
+from masgrad.data.arrays import blocks, count_rows, is_finite, leaves, long_blocks, powers
 from masgrad.data.columns import ColumnSizes, column_sizes
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import (
@@ -217,7 +217,8 @@ class Objective:
     def local_model(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of rows in memory."""
         at, total = self._argument(phi), None
-        for block in blocks(rows):
+        cut = blocks if self.coordinates.transforms_rows else long_blocks
+        for block in cut(rows):
             sums = self.raw_sums(at, block, parts)
             total = sums if total is None else add(total, sums)
         assert total is not None

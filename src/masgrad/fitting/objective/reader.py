@@ -9,12 +9,13 @@ with the sums over the rows read so far.
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from masgrad.cores import half, in_order
-from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.arrays import MOST_ROWS, blocks, count_rows
 from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
@@ -26,6 +27,9 @@ from masgrad.models.glm import GLM
 from masgrad.models.model import RowSums, add
 from masgrad.progress import Progress
 from masgrad.types import Rows
+
+FEWEST_SUMS = 8
+"""Number of sums that a read is made of at least, so that the order of rows can be judged."""
 
 ROWS_FOR_THREADS = 50_000
 """Fewer rows are summed by one thread: starting others would take as long."""
@@ -67,7 +71,9 @@ class Reader:
     def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of all rows at phi."""
         if isinstance(self.source, Arrays):
-            total = self.read_slices(objective, phi, self.source.starts, parts)
+            many = self._together(objective)
+            starts = self.source.starts[::many]
+            total = self.read_slices(objective, phi, starts, parts, together=many)
         else:
             total = self.read_blocks(objective, phi, self.source.blocks(), self.source.count, parts)
         self.monitor.check_length(total.rows)
@@ -88,12 +94,25 @@ class Reader:
         parts: Parts = H_AND_M,
         *,
         observe: Observe | None = None,
+        together: int = 1,
     ) -> LocalModel:
-        """The local model of the blocks of an array that begin at these rows."""
+        """The local model of the blocks of an array, so many together, that begin at these rows."""
         source = self.source
         assert isinstance(source, Arrays)
-        workers = self.workers(objective, len(starts) * source.block)
-        return self._sum(objective, phi, starts, workers, parts, make=source.at, observe=observe)
+        workers = self.workers(objective, len(starts) * together * source.block)
+        make = partial(source.at, together=together)
+        return self._sum(objective, phi, starts, workers, parts, make=make, observe=observe)
+
+    def _together(self, objective: Objective) -> int:
+        """Blocks that are summed as one: of sparse rows, unless they are written out.
+
+        A sum of p^2 products costs as much for a few rows as for many.
+        """
+        source = self.source
+        assert isinstance(source, Arrays)
+        if not source.compact or objective.coordinates.transforms_rows:
+            return 1
+        return max(1, min(MOST_ROWS // source.block, len(source.starts) // FEWEST_SUMS))
 
     def read_blocks(
         self,

@@ -3,7 +3,8 @@
 It is one of two.
 
 - *A gradient read.* The gradient of all rows, with H of the pilot rows: of sqrt(N / n) standard
-  errors the step leaves a share of about sqrt(p / n), the sampling error of H.
+  errors the step leaves a share of about sqrt(p / n), the sampling error of H. Where H is made of
+  sums by level, which cost little more than the gradient, that of all rows is summed.
 - *MasGrad.* Averaged iterates over a part of the rows, as many as it takes for the correcting read
   to miss less than the tolerance: what a quadratic misses grows as the square of the distance, and
   pilot rows show how fast.
@@ -12,13 +13,14 @@ The gradient read is the better one if MasGrad would read a large part of the ro
 the other; with many millions of rows, or rows that have to be decoded first, MasGrad is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.data.arrays import BLOCK, count_rows, is_structured, pick
+from masgrad.data.designs.structured import Structured
 from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
@@ -26,6 +28,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import NewtonStep, Trial
 from masgrad.fitting.optimise.line_search import damping
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
+from masgrad.fitting.optimise.secant import changes_between, secant_step
 from masgrad.fitting.optimise.single_precision import Narrow
 from masgrad.fitting.optimise.start import WARM_UP_ROWS, is_doubtful
 from masgrad.fitting.optimise.third_order import (
@@ -63,8 +66,10 @@ rows in memory and for others: MasGrad's steps follow one another."""
 ROWS_FOR_CHORD = 16
 """Pilot rows, for each column, with which their H serves for a step."""
 
-MUCH = 0.3
-"""Standard errors, left after a step with pilot rows' H, for which another gradient is read."""
+MUCH, MOST_STEPS = {False: 0.3, True: 0.01}, {False: 2, True: 5}
+"""Standard errors, left after a step with pilot rows' H, for which another gradient is read, and
+the largest number of such steps; of sparse rows (True) a gradient costs next to nothing beside H
+and M, which then are summed once, where they are needed."""
 
 UNKNOWN_COUNT = 10**9
 
@@ -152,7 +157,8 @@ class FirstRead:
             return None
         try:
             summed = objective if self.narrow is None else self.narrow.objective
-            pilot = summed.local_model(self.start.point, rows)
+            same = self.start.rows == count_rows(rows)  # then the start is their optimum
+            pilot = self.start if same else summed.local_model(self.start.point, rows)
         except BadBlock:
             return None
         share = count / count_rows(rows)  # weights count in both
@@ -184,33 +190,48 @@ class FirstRead:
     # A gradient read.
 
     def _gradient_read(self, none: Beginning, pilot: LocalModel) -> Beginning:
-        """A step with the gradient of all rows, and H of the pilot rows; two if one leaves much."""
+        """Steps with the gradient of all rows, and H of the pilot rows, until they leave little."""
         begin = pilot.point + self._damped(pilot.newton())
-        step, reads = self._step(pilot, begin), 1
-        none = replace(none, reads=1, gradient_reads=1)
+        step, reads, exact = self._step(pilot, begin), 1, self._sums_hessian
+        none = replace(none, reads=1, gradient_reads=int(not exact))
         if step is None or is_doubtful(self.objective, self.sample, step.total, self.safe):
             return none
-        if self._leaves_much(step) and self.options.most_reads > 2:
-            second, reads = self._step(pilot, step.total.point + step.step), 2
-            trial = Trial(step.total, step.step)
-            step = second if second is not None and trial.is_accepted(second.total) else step
+        most = min(MOST_STEPS[is_structured(self.sample.rows)], self.options.most_reads - 1)
+        before = [step.total]
+        while not exact and reads < most and self._leaves_much(step):
+            next_step, reads = self._step(pilot, step.total.point + step.step, before), reads + 1
+            if next_step is None or not Trial(step.total, step.step).is_accepted(next_step.total):
+                break
+            step, before = next_step, [*before, next_step.total]
         end = step.total.point + step.step
         stages = [*none.stages, ("gradient of all rows", end)]
         begun = replace(none, starts=[end, *none.starts], stages=stages, step=step)
-        return replace(begun, reads=reads, gradient_reads=reads)
+        return replace(begun, reads=reads, gradient_reads=0 if exact else reads)
 
-    def _step(self, pilot: LocalModel, phi: np.ndarray) -> NewtonStep | None:
-        """The step from phi, after a read there; None if that failed."""
+    @property
+    def _sums_hessian(self) -> bool:
+        """Whether H of all rows is summed as well, because that costs little more."""
+        X = self.sample.rows[0]
+        return isinstance(X, Structured) and X.gram_is_cheap
+
+    def _step(
+        self, pilot: LocalModel, phi: np.ndarray, before: Sequence[LocalModel] = ()
+    ) -> NewtonStep | None:
+        """The step from phi, after a read there and the ones before; None if that failed."""
         try:
-            read = self.read(self.objective, phi, GRADIENT)
+            exact = self._sums_hessian
+            read = self.read(self.objective, phi, Parts(meat=False) if exact else GRADIENT)
         except BadBlock:
             return None
         if self.reader.monitor.interrupted:
             return None
         share = read.count / pilot.count
-        pilot = replace(pilot, hessian=pilot.hessian * share, meat=pilot.meat * share)
-        total = replace(pilot.with_gradient(read), count=read.count, rows=read.rows)
-        full = total.newton()
+        if share != 1:
+            pilot = replace(pilot, hessian=pilot.hessian * share, meat=pilot.meat * share)
+        total = pilot.with_gradient(read).with_same_hessian(count=read.count, rows=read.rows)
+        total = replace(read, meat=pilot.meat) if exact else total
+        known = [*before, total]
+        full = secant_step(total, changes_between(known)) if before else total.newton()
         share = damping(self.objective, full, self.sample)
         nothing = Prediction(False, np.zeros_like(full), np.inf, np.inf, [])
         return NewtonStep([total], total, full, share, lambda *_: nothing, of_pilot=True)
@@ -220,7 +241,8 @@ class FirstRead:
         if isinstance(self.objective.family, Gaussian):
             return False
         left = np.sqrt(len(step.step) / count_rows(self.sample.rows))
-        return left * step.total.rms_wald_norm(step.step) > MUCH
+        much = MUCH[is_structured(self.sample.rows)]
+        return left * step.total.rms_wald_norm(step.step) > much
 
     def _damped(self, step: np.ndarray) -> np.ndarray:
         return damping(self.objective, step, self.sample) * step

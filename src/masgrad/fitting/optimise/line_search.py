@@ -225,15 +225,16 @@ class Path:
 
     @property
     def errors_settle(self) -> bool:
-        """Whether this step would change standard errors by little, as the one before did.
+        """Whether this step would change standard errors by little, as the way here did.
 
         Pilot rows do not show it if the rows on which an error hangs are not among them.
         """
         if self.step is None or self.earlier is None or not self.earlier.total.has_meat:
             return True
         here, before = self.step.total, self.earlier.total
-        lengths = [here.wald_norm(of.step) for of in (self.step, self.earlier)]
-        share = min(lengths[0] / max(lengths[1], NEGLIGIBLE_STEP), 1.0)
+        way = here.moments_point - before.moments_point
+        length, before_it = here.wald_norm(self.step.step), here.wald_norm(way)
+        share = min(length / max(before_it, NEGLIGIBLE_STEP), 1.0)
         return share * error_change(here, before) < SETTLED_ERRORS
 
     def first_time(self, what: str) -> bool:

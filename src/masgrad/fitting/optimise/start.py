@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, is_finite
+from masgrad.data.arrays import blocks, count_rows, is_finite, is_structured
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature, domain_in_words
@@ -46,14 +46,15 @@ FEW_ROWS, ROWS_PER_COLUMN = 1 << 11, 32
 
 WIDE_COLUMNS = 256
 """Columns beyond which a warm-up begins at the mean response with Newton steps, since MasGrad's
-take eigenvectors."""
+take eigenvectors; coded and sparse rows, whose sums cost little beside these, do in any case."""
 
 ROWS_FOR_START = 16
 """Rows for each column from which a first descent on a part of all rows in memory pays."""
 
-ROUGH_DECREMENT = 1e-4
+ROUGH_DECREMENT = {False: 1e-4, True: 1e-2}
 """Newton decrement, for each column, at which a warm-up ends if rows are read more than once: the
-optimum of all rows is some standard errors of the sample away."""
+optimum of all rows is some standard errors of the sample away. Of coded and sparse rows (True) all
+pilot rows take part, and the first read begins with another Newton step over them."""
 
 NON_CONVEX_STEPS = 300
 """Steps of a warm-up if the loss need not be convex."""
@@ -61,6 +62,9 @@ NON_CONVEX_STEPS = 300
 SURPRISE = 10.0
 """Standard errors by which the mean loss of all rows exceeds that of the pilot rows if these are
 unlike the others."""
+
+OPTIMISM = 1.5
+"""The same, in units of what is expected because the point is the optimum of the pilot rows."""
 
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
@@ -99,9 +103,9 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
-    p = len(phi)
-    wide = objective.linear and p > WIDE_COLUMNS and sample.remaining is None
-    free = wide and options.start is None and not objective.bounded
+    p, again = len(phi), objective.linear and sample.remaining is None
+    wide, thin = again and p > WIDE_COLUMNS, again and is_structured(rows)
+    free = (wide or thin) and options.start is None and not objective.bounded
     level = intercept_start(objective, rows) if free else None
     phi = phi if level is None else level
     if wide and _is_narrow(objective, sample, p):
@@ -109,18 +113,18 @@ def find_start(
     steps = (0 if level is not None else 8, 40)
     weight = pseudo_weights(objective, sample.rows, sample.columns)
     rough = wide or (objective.convex and sample.remaining is None)
-    enough = ROUGH_DECREMENT * p if rough else SMALL_DECREMENT
-    first, curvature = random_rows(rows, WARM_UP_ROWS, rng), 0.0
+    enough = ROUGH_DECREMENT[thin] * p if rough else SMALL_DECREMENT
+    most = count_rows(rows) if thin and level is not None else WARM_UP_ROWS
+    first, curvature = random_rows(rows, most, rng), 0.0
     if not objective.linear:
         before = _few_rows_at(objective, rows, phi, rng)
         check_curvature(before)
         steps, curvature = (20, NON_CONVEX_STEPS), _largest_curvature(before)
-    stages = _growing(first, rough and ROWS_PER_COLUMN * p < FEW_ROWS, rng)
-    end, newton = phi, (0, steps[1])
-    for stage in stages:
-        end = end if stage is stages[0] else _on_the_way(objective, stage, phi, end)
-        kinds = steps if stage is stages[0] else newton
-        end = optimum_of(objective, stage, end, weight, enough, steps=kinds)
+    few, *more = _growing(first, rough and not thin and ROWS_PER_COLUMN * p < FEW_ROWS, rng)
+    end, newton = optimum_of(objective, few, phi, weight, enough, steps=steps), (0, steps[1])
+    for stage in more:
+        end = _on_the_way(objective, stage, phi, end)
+        end = optimum_of(objective, stage, end, weight, enough, steps=newton)
     end = end if first is rows else _on_the_way(objective, rows, phi, end)
     if sample.complete and objective.convex:  # Newton's reads of them go on from there
         return Start(_few_rows_at(objective, rows, end, rng), notes=notes)
@@ -200,8 +204,18 @@ def is_doubtful(objective: Objective, sample: Sample, total: LocalModel, safe: n
     """
     if (objective.linear and not objective.convex) or on_plateau(objective, total):
         return True
-    usual = [_usual_loss(objective, phi, sample.rows) for phi in (total.point, safe)]
-    return not total.loss / total.count <= min(usual)  # NaN included
+    here, there = (_usual_loss(objective, phi, sample.rows) for phi in (total.point, safe))
+    mean = total.loss / total.count
+    if mean <= min(here, there):
+        return False
+    return not mean <= min(here + OPTIMISM * _optimism(total, sample.rows), there)  # NaN included
+
+
+def _optimism(total: LocalModel, rows: Rows) -> float:
+    """By how much the rows' mean loss at their own optimum is too low: tr(H^-1 M) / n."""
+    if total.factor is None or not np.isfinite(total.meat).all():
+        return 0.0
+    return float(np.trace(total.solve(total.meat))) / total_weight(rows)
 
 
 def on_plateau(objective: Objective, total: LocalModel) -> bool:

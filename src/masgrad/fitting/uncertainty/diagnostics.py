@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, pick
+from masgrad.data.arrays import blocks, is_structured, pick
 from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.identification.rank import NullSpace, listed
 from masgrad.fitting.objective.local_model import LocalModel
@@ -280,16 +280,22 @@ def bias(objective: Objective, local: LocalModel, pilot: Rows) -> np.ndarray | N
 
 
 def _block(objective: Objective, family: Family, local: LocalModel, rows: Rows) -> np.ndarray:
-    U, a = objective.features(rows), weight_of(rows)
-    t = add_offset(U @ local.point, rows)
-    if local.factor:
-        q = np.square(local.factor.whitened(U.T)).sum(0)
+    J, a, phi = objective.coordinates.matrix, weight_of(rows), local.point
+    if is_structured(rows) and not objective.coordinates.transforms_rows:
+        U = rows[0]
+        t = add_offset(U @ (J @ phi), rows)
+        q = np.square(U @ (J @ np.linalg.cholesky(local.inverse()))).sum(1)
     else:
-        q = np.square(U @ np.linalg.cholesky(local.inverse())).sum(1)
+        U, J = objective.features(rows), np.eye(len(phi))
+        t = add_offset(U @ phi, rows)
+        if local.factor:
+            q = np.square(local.factor.whitened(U.T)).sum(0)
+        else:
+            q = np.square(U @ np.linalg.cholesky(local.inverse())).sum(1)
     with np.errstate(all="ignore"):
         pull = family.information(t) * q * _bend(family, t) / 2
     pull = np.where(np.isfinite(pull), pull, 0.0)
-    return (pull if a is None else a * pull) @ U
+    return (pull if a is None else a * pull) @ U @ J
 
 
 def _bend(family: Family, t: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
+from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import weight_of
 from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel
@@ -186,9 +187,17 @@ def _shares(objective: Objective, phi: np.ndarray, rows: Rows, per_unit: np.ndar
         t = add_offset(objective.predictors(phi, rows), rows)
         r, w = family.slope_and_curvature(t, rows[1])
         sizes = np.column_stack([np.abs(w), r * r] if a is None else [a * np.abs(w), a * r * r])
-        squares = np.square(objective.standardised(rows))
-        each = [(squares * column).max(1) for column in per_unit.T]
+        each = _row_peaks(objective, rows, per_unit)
         return np.nan_to_num((sizes * np.column_stack(each)).sum(1), nan=np.inf)
+
+
+def _row_peaks(objective: Objective, rows: Rows, units: np.ndarray) -> list[np.ndarray]:
+    """The largest unit u^2 of each row, over its standardised features u, for columns of units."""
+    X, c = rows[0], objective.coordinates
+    if isinstance(X, Structured) and not c.transforms_rows:
+        return [X.row_peaks(c.centre, c.scale, unit) for unit in units.T]
+    squares = np.square(objective.standardised(rows))
+    return [(squares * unit).max(1) for unit in units.T]
 
 
 def _inverse(sizes: np.ndarray) -> np.ndarray:
