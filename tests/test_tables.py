@@ -1,7 +1,6 @@
 """Files and frames give each row exactly once, whatever the layout; bad ones are refused first."""
 
 import gzip
-import warnings
 from dataclasses import replace
 from decimal import Decimal
 
@@ -57,6 +56,7 @@ def gather(blocks):
 
 
 def write(folder, frame, suffix=".parquet", files=3, group=70):
+    folder.mkdir(exist_ok=True)
     for k, rows in enumerate(np.array_split(np.arange(len(frame)), files)):
         part, path = frame.iloc[rows], folder / f"part-{k}{suffix}"
         if suffix == ".parquet":
@@ -104,9 +104,7 @@ def test_layout_of_a_block(frame, tmp_path, suffix):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("memory", [1, 10**5, 2**29])
 def test_random_order_has_each_row_once(frame, tmp_path, suffix, memory):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryWarning)
-        source = source_of(write(tmp_path, frame, suffix), FORMULA, memory, block=10)
+    source = source_of(write(tmp_path, frame, suffix), FORMULA, memory, block=10)
     X, y = gather(source.blocks(np.random.default_rng(1)))
     wanted = expected(frame)
     np.testing.assert_array_equal(X, wanted[0][y.astype(int)])
@@ -297,12 +295,29 @@ def test_bit_flip_with_checksums(frame, tmp_path, seed):
 
 
 def test_row_groups_that_exceed_memory(frame, tmp_path):
-    write(tmp_path, frame, files=2, group=500)
-    fits = 16 * 4 * 500
-    source_of(tmp_path, FORMULA, memory=fits)
+    """The scanner, which a key of a partition needs, decodes whole row groups; files are not so."""
+    write(tmp_path / "k=3", frame, files=2, group=500)
+    formula, fits = f"{FORMULA} + k", 16 * 5 * 500
+    data = dataset.dataset(tmp_path, partitioning="hive")
+    source_of(data, formula, memory=fits)
+    source_of(tmp_path / "k=3", FORMULA, memory=1)
     with pytest.warns(MemoryWarning, match=r"row group of 500 rows.*row_group_size=499") as caught:
-        source_of(tmp_path, FORMULA, memory=fits - 1)
+        source_of(data, formula, memory=fits - 1)
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("as_data", [str, dataset.dataset])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_row_group_is_not_decoded_whole(tmp_path, rng, as_data, seed):
+    """Arrow's own count of bytes: a few pages of each column, of a row group of 16 MB."""
+    columns = {name: rng.normal(size=1_000_000) for name in "ya"}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    medium = open_table(as_data(str(tmp_path / "t.parquet")), ("y", "a"))
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    order = None if seed is None else np.random.default_rng(seed)
+    for batch in medium.batches(order, ("y", "a")):
+        most, rows = max(most, pa.total_allocated_bytes() - before), rows + len(batch)
+    assert rows == 1_000_000 and most < 8e6
 
 
 def test_expand(tmp_path, monkeypatch):

@@ -53,9 +53,9 @@ def open_table(
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
         if kind(paths[0]) == "CSV":
             return Csv(paths, columns, memory)
-        from masgrad.data.tables.parquet import Parquet  # Arrow's datasets import pandas
+        from masgrad.data.tables.parquet import Parquet
 
-        return Parquet(paths, columns, memory)
+        return Parquet(paths, columns)
     if is_dataset(data):
         from masgrad.data.tables.scans import Scan
 
