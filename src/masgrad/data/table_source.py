@@ -16,7 +16,7 @@ from masgrad.data.arrays import BLOCK, block_of
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
-from masgrad.data.regression import ROLES, Place, as_vector, beside, weigh
+from masgrad.data.regression import ROLES, Place, as_vector, beside, given, label, weigh
 from masgrad.data.source import Arrays, Source, Stream
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
@@ -109,21 +109,27 @@ class TableSource(Source):
         return self._blocks(rng)
 
     def _blocks(self, rng: np.random.Generator | None) -> Generator[Rows]:
-        row = 0
-        for columns in self._columns(rng):
+        for piece in self.pieces(rng):
             try:
-                rows = as_block(self.terms, columns, lambda k, r=row: self.medium.place(r + k))
+                rows = self.made(piece)
             except InputError:
                 if rng is not None and self.rereadable:  # only in order do rows have a place
                     for _ in self._blocks(None):
                         pass
                 raise
-            row += length_of(columns)
             if rows is not None:
                 yield rows
 
-    def _columns(self, rng: np.random.Generator | None) -> Iterator[Columns]:
-        return self.medium.blocks(rng, self.block, self.numbers, self.lookups)
+    def pieces(self, rng: np.random.Generator | None = None) -> Iterator[tuple[int, Columns]]:
+        """Columns of blocks, views of Arrow's where possible, and the row at which each begins."""
+        row = 0
+        for columns in self.medium.blocks(rng, self.block, self.numbers, self.lookups):
+            yield row, columns
+            row += length_of(columns)
+
+    def made(self, piece: tuple[int, Columns]) -> Rows | None:
+        row, columns = piece
+        return as_block(self.terms, columns, lambda k: self.medium.place(row + k))
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -215,18 +221,6 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
         return X, offset
     y = np.array(columns[terms.response], np.float64)  # a view would keep a row group
     return beside(X, y, weight, offset)
-
-
-def given(role: str) -> str:
-    """The column name of weights, offset or exposure given as an array."""
-    return f"\0{role} given"
-
-
-def label(name: str | None) -> str:
-    """The name of a column of weights, offset or exposure in messages."""
-    if name is None:
-        return ""
-    return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"
 
 
 def learn_table(
