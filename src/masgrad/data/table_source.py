@@ -17,10 +17,11 @@ from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.regression import ROLES, Place, as_vector, beside, given, label, weigh
-from masgrad.data.source import Arrays, Source, Stream
+from masgrad.data.source import Arrays, Source, Stream, prefetch
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.frames import Memory, as_frame
+from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.levels import check_codes, lookup
 from masgrad.data.tables.medium import Columns, Medium, codes_of, length_of, shuffle
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_frame, is_paths, kind
@@ -30,8 +31,8 @@ from masgrad.types import Rows
 MEMORY_BYTES = 512 * 2**20
 """Default limit on the memory used for reading, in bytes."""
 
-MOST_SHUFFLED_BLOCKS = 1024
-"""Largest number of blocks in a shuffle buffer."""
+MOST_SHUFFLED_BLOCKS, READ_AHEAD = 1024, 8
+"""Largest number of blocks in a shuffle buffer, and of those that wait for steps of MasGrad."""
 
 
 def open_table(
@@ -53,6 +54,8 @@ def open_table(
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
         if kind(paths[0]) == "CSV":
             return Csv(paths, columns, memory)
+        if kind(paths[0]) == "Arrow":
+            return Ipc(paths, columns)
         from masgrad.data.tables.parquet import Parquet
 
         return Parquet(paths, columns)
@@ -102,7 +105,7 @@ class TableSource(Source):
         blocks = self._blocks(rng)
         if rng is None or not self.ordered:
             return blocks
-        return shuffle(blocks, self._held(), rng)
+        return prefetch(shuffle(blocks, self._held(), rng), READ_AHEAD)
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
         """Blocks from row groups in a random order, without a shuffle buffer."""

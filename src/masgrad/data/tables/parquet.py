@@ -16,10 +16,12 @@ from pyarrow import parquet
 from masgrad.data.tables.medium import (
     Medium,
     Unchanged,
+    as_schema,
     check_columns,
-    common_type,
     no_rows,
     place_in,
+    stored_types,
+    without_index,
 )
 from masgrad.errors import InputError
 
@@ -53,14 +55,8 @@ class Parquet(Medium):
         self.count = sum(self.counts)
         if not self.count:
             raise no_rows(paths)
-        self.types = {name: self._type(name) for name in columns}
+        self.types = stored_types(columns, paths, self.schemas)
         self.texts = [name for name in columns if self._is_coded(name)]
-
-    def _type(self, name: str) -> pa.DataType:
-        """The common type of a column in all files, to which it is cast if needed."""
-        files = zip(self.paths, self.schemas, strict=True)
-        kind = common_type(name, {str(path): s.field(name).type for path, s in files})
-        return pa.float64() if pa.types.is_decimal(kind) else kind
 
     def _is_coded(self, name: str) -> bool:
         """Whether the column has the same text type in all files."""
@@ -120,12 +116,7 @@ def decoded(
     Arrow's threads decode the columns of a batch side by side.
     """
     for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=schema.names):
-        columns = [_cast(batch.column(field.name), field.type) for field in schema]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
+        yield as_schema(batch, schema)
 
 
 def _open(path: Path, **options: Any) -> parquet.ParquetFile:
@@ -139,6 +130,4 @@ def _open(path: Path, **options: Any) -> parquet.ParquetFile:
 
 def parquet_names(path: Path) -> list[str]:
     """The columns of a file, without those that pandas stored as a data frame's index."""
-    schema = _open(path).schema_arrow
-    index = (schema.pandas_metadata or {}).get("index_columns", ())
-    return [name for name in schema.names if name not in index]
+    return without_index(_open(path).schema_arrow)
