@@ -8,6 +8,7 @@ import masgrad as mg
 from glm_oracle import reference
 from masgrad.errors import InputError, OrderWarning
 from masgrad.fitting.optimise.single.one_pass import OnePass
+from masgrad.fitting.optimise.single.pools import FEWEST_KEPT
 from masgrad.fitting.sources import size_in_bytes
 from real_data import BY_NAME, options_of
 from scenarios import two_columns
@@ -102,6 +103,8 @@ def test_rows_kept_from_a_long_single_read_stay_within_the_memory(rng, monkeypat
         used = [stratum.rows for s in segments[2:] for stratum in s.strata]
         kept = [s.pool.rows.blocks for s in segments[2:]]
         held.append(sum(size_in_bytes(block) for blocks in used + kept for block in blocks))
+        factors = [s.pool.factor for s in segments[2:] if s.pool.others > FEWEST_KEPT]
+        assert min(factors) > 0.85 * max(factors)  # rows stand for about as many, in all segments
         return segments
 
     within = OnePass._within_memory

@@ -1,7 +1,6 @@
 """Files and frames give each row exactly once, whatever the layout; bad ones are refused first."""
 
 import gzip
-import warnings
 from dataclasses import replace
 from decimal import Decimal
 
@@ -10,14 +9,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import dataset
+from pyarrow import dataset, feather
 
 import masgrad as mg
 from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import learn
 from masgrad.data.table_source import MEMORY_BYTES, TableSource, open_table
-from masgrad.data.tables.medium import shuffle
+from masgrad.data.tables.medium import as_numpy, shuffle
 from masgrad.data.tables.paths import column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning
 from scenarios import two_columns
@@ -57,10 +56,14 @@ def gather(blocks):
 
 
 def write(folder, frame, suffix=".parquet", files=3, group=70):
+    folder.mkdir(exist_ok=True)
     for k, rows in enumerate(np.array_split(np.arange(len(frame)), files)):
         part, path = frame.iloc[rows], folder / f"part-{k}{suffix}"
         if suffix == ".parquet":
             part.to_parquet(path, row_group_size=group)
+        elif suffix in (".arrow", ".feather"):
+            packed = "lz4" if suffix == ".feather" else "uncompressed"
+            feather.write_feather(part, path, packed, chunksize=group)
         else:
             part.to_csv(path, index=False)
     return folder
@@ -71,12 +74,17 @@ def table(path, **columns):
     return path
 
 
+def arrow(path, **columns):
+    feather.write_feather(pa.table(columns), path, "uncompressed")
+    return path
+
+
 def text(path, content):
     path.write_text(content)
     return path
 
 
-SUFFIXES = [".parquet", ".csv", ".csv.gz"]
+SUFFIXES = [".parquet", ".csv", ".csv.gz", ".arrow", ".feather"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -88,7 +96,7 @@ def test_files_in_order(frame, tmp_path, suffix, block):
         np.testing.assert_array_equal(got, wanted)
     assert {len(y) for _, y in blocks[:-1]} <= {block}
     assert source.names == NAMES and source.rereadable and source.ordered
-    assert source.count == (N if suffix == ".parquet" else None)
+    assert source.count == (None if "csv" in suffix else N)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -104,16 +112,14 @@ def test_layout_of_a_block(frame, tmp_path, suffix):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("memory", [1, 10**5, 2**29])
 def test_random_order_has_each_row_once(frame, tmp_path, suffix, memory):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MemoryWarning)
-        source = source_of(write(tmp_path, frame, suffix), FORMULA, memory, block=10)
+    source = source_of(write(tmp_path, frame, suffix), FORMULA, memory, block=10)
     X, y = gather(source.blocks(np.random.default_rng(1)))
     wanted = expected(frame)
     np.testing.assert_array_equal(X, wanted[0][y.astype(int)])
     np.testing.assert_array_equal(np.sort(y), wanted[1])
     same, other = (gather(source.blocks(np.random.default_rng(seed)))[1] for seed in (1, 2))
     np.testing.assert_array_equal(y, same)
-    if memory > 1 or suffix == ".parquet":
+    if memory > 1 or "csv" not in suffix:
         assert (y != other).any() and (y != wanted[1]).any()
 
 
@@ -201,6 +207,15 @@ BAD = {
     "header without end": (lambda p: text(p / "z.csv", "y,a"), "no rows"),
     "not Parquet": (lambda p: text(p / "z.parquet", "y,a\n1,2\n"), "z.parquet cannot be read"),
     "empty Parquet file": (lambda p: text(p / "z.parquet", ""), "z.parquet cannot be read"),
+    "not Arrow": (
+        lambda p: text(p / "z.arrow", "y,a\n1,2\n"),
+        "z.arrow cannot be read",
+    ),
+    "Arrow without rows": (
+        lambda p: arrow(p / "z.arrow", y=pa.array([], pa.float64()), a=pa.array([], pa.int8())),
+        "z.arrow: no rows",
+    ),
+    "missing in Arrow": (lambda p: arrow(p / "z.arrow", y=[1.0], c=[1.0]), "no column 'a'.*y, c"),
     "Parquet without rows": (
         lambda p: table(p / "z.parquet", y=pa.array([], pa.float64()), a=pa.array([], pa.int8())),
         "z.parquet: no rows",
@@ -275,7 +290,7 @@ def test_csv_that_changes_late(tmp_path, line, suffix):
 
 
 def test_truncated_files(frame, tmp_path):
-    for suffix in (".parquet", ".csv.gz"):
+    for suffix in (".parquet", ".csv.gz", ".arrow", ".feather"):
         write(tmp_path, frame, suffix, files=1)
         path = tmp_path / f"part-0{suffix}"
         path.write_bytes(path.read_bytes()[:-2000])
@@ -297,12 +312,87 @@ def test_bit_flip_with_checksums(frame, tmp_path, seed):
 
 
 def test_row_groups_that_exceed_memory(frame, tmp_path):
-    write(tmp_path, frame, files=2, group=500)
-    fits = 16 * 4 * 500
-    source_of(tmp_path, FORMULA, memory=fits)
+    """The scanner, which a key of a partition needs, decodes whole row groups; files are not so."""
+    write(tmp_path / "k=3", frame, files=2, group=500)
+    formula, fits = f"{FORMULA} + k", 16 * 5 * 500
+    data = dataset.dataset(tmp_path, partitioning="hive")
+    source_of(data, formula, memory=fits)
+    source_of(tmp_path / "k=3", FORMULA, memory=1)
     with pytest.warns(MemoryWarning, match=r"row group of 500 rows.*row_group_size=499") as caught:
-        source_of(tmp_path, FORMULA, memory=fits - 1)
+        source_of(data, formula, memory=fits - 1)
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("as_data", [str, dataset.dataset])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_row_group_is_not_decoded_whole(tmp_path, rng, as_data, seed):
+    """Arrow's own count of bytes: a few pages of each column, of a row group of 16 MB."""
+    columns = {name: rng.normal(size=1_000_000) for name in "ya"}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    medium = open_table(as_data(str(tmp_path / "t.parquet")), ("y", "a"))
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    order = None if seed is None else np.random.default_rng(seed)
+    for batch in medium.batches(order, ("y", "a")):
+        most, rows = max(most, pa.total_allocated_bytes() - before), rows + len(batch)
+    assert rows == 1_000_000 and most < 8e6
+
+
+@pytest.mark.parametrize("packed, least, most", [("uncompressed", 0, 1e3), ("lz4", 8e5, 2e6)])
+def test_columns_of_arrow_files_are_views_of_the_file(tmp_path, rng, packed, least, most):
+    """Unless compressed: then those that are read take room, batch by batch."""
+    table = pa.table({name: rng.normal(size=100_000) for name in "yabcd"})
+    feather.write_feather(table, tmp_path / "t.arrow", packed, chunksize=50_000)
+    medium = open_table(tmp_path / "t.arrow", ("y", "a"))
+    before, used, found = pa.total_allocated_bytes(), [], []
+    for batch in medium.batches(None, ("y", "a")):
+        used.append(pa.total_allocated_bytes() - before)
+        found.append(batch["a"].to_numpy().copy())
+    assert least <= max(used) <= most
+    np.testing.assert_array_equal(np.concatenate(found), table["a"].to_numpy())
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".feather"])
+def test_arrow_files_of_other_types_and_batches(tmp_path, suffix):
+    """Types are made one, dictionaries differ from file to file, one batch has all rows."""
+    feather.write_feather(
+        pa.table({"y": [1.0, 2.0, 3.0], "g": pa.array(["u", "v", "u"]).dictionary_encode()}),
+        tmp_path / f"0{suffix}",
+    )
+    feather.write_feather(
+        pa.table({"y": pa.array([4, 5], pa.int16()), "g": ["w", "v"]}), tmp_path / f"1{suffix}"
+    )
+    X, y = gather(source_of(tmp_path, "y ~ g").blocks())
+    np.testing.assert_array_equal(y, [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(X.T, [[1] * 5, [0, 1, 0, 0, 1], [0, 0, 0, 1, 0]])
+    assert column_names(tmp_path / f"0{suffix}") == ["y", "g"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "float64"])
+def test_numbers_are_copied_once(dtype):
+    """A column is a view of Arrow's buffer, of its own type, until it is written to X."""
+    column = pa.array(np.arange(10, dtype=dtype))
+    view = as_numpy(column)
+    assert view.dtype == dtype and view.ctypes.data == column.buffers()[1].address
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
+@pytest.mark.parametrize("passes", [1, "auto"])
+def test_threads_that_read_files_change_no_digit(tmp_path, rng, suffix, passes):
+    """Some blocks have no row of positive weight: the thread that makes them leaves them out."""
+    rows = pd.DataFrame({"a": rng.normal(size=120_000), "w": 1.0})
+    rows["y"] = rng.poisson(np.exp(0.3 * rows.a)).astype(float)
+    rows.loc[60_000:80_000, "w"] = 0.0
+    write(tmp_path, rows, suffix, files=2, group=30_000)
+    ways = [
+        mg.glm("y ~ a", tmp_path, "poisson", weights="w", passes=passes, threads=k)
+        for k in (1, 2, 5)
+    ]
+    for r in ways:
+        np.testing.assert_array_equal(r.params, ways[0].params)
+        np.testing.assert_array_equal(r.bse, ways[0].bse)
+    kept = rows[rows.w > 0]
+    whole = mg.glm("y ~ a", kept, "poisson", passes="converge")
+    np.testing.assert_allclose(ways[0].params, whole.params, atol=0.02 * whole.bse.min())
 
 
 def test_expand(tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def _meaning(keyword: str, **settings: Any) -> Any:
 
 def _files(otherwise: str = "") -> Any:
     """The argument for files."""
-    return typer.Argument(help=f"Parquet or CSV files, globs or a directory{otherwise}.")
+    return typer.Argument(help=f"Parquet, Arrow or CSV files, globs or a directory{otherwise}.")
 
 
 Level = Annotated[

@@ -1,9 +1,9 @@
 """The cores of this process: how many there are, and who owns them.
 
-Our own threads do, with one BLAS thread each. Rows in memory are summed on all cores. Where rows
-come from files, Arrow decodes them on one half of the cores while the other half sums: on two cores
-one thread each was a quarter faster than two. Sums over blocks are added in the order of the
-blocks: the number of threads changes no digit.
+Our own threads do, with one BLAS thread each, on all cores. Where rows come from files, the caller
+decodes them, with Arrow's threads, while ours make blocks of them and sum: it waits as soon as a
+few are waiting for these, so that cores go to whichever there is more of. Sums over blocks are
+added in the order of the blocks: the number of threads changes no digit.
 """
 
 import contextlib
@@ -77,7 +77,7 @@ def _take_control() -> None:
 
 @contextlib.contextmanager
 def own_cores() -> Iterator[None]:
-    """Limit BLAS to one thread for each of ours, and Arrow to half of the cores."""
+    """Limit BLAS to one thread for each of ours, and Arrow to our cores."""
     with _Fits.lock:
         _Fits.running += 1
         if _Fits.running == 1:
@@ -102,7 +102,7 @@ def _limit_arrow() -> int:
     import pyarrow as pa
 
     before = pa.cpu_count()
-    pa.set_cpu_count(min(before, half(cores())))
+    pa.set_cpu_count(min(before, cores()))
     return before
 
 
@@ -112,8 +112,3 @@ def _restore_arrow() -> None:
 
         pa.set_cpu_count(_Fits.arrow)
         _Fits.arrow = 0
-
-
-def half(threads: int) -> int:
-    """Half of the threads: some decode files while the others sum."""
-    return max(1, threads // 2)

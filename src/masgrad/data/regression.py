@@ -161,3 +161,15 @@ def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need:
 def beside(X: Any, y: np.ndarray, weight: np.ndarray | None, offset: np.ndarray | None) -> Rows:
     """(X, y) if there are no weights or offsets, otherwise a `Regression`."""
     return (X, y) if weight is None and offset is None else Regression(X, y, weight, offset)
+
+
+def given(role: str) -> str:
+    """The column name of weights, offset or exposure given as an array."""
+    return f"\0{role} given"
+
+
+def label(name: str | None) -> str:
+    """The name of a column of weights, offset or exposure in messages."""
+    if name is None:
+        return ""
+    return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"

@@ -50,6 +50,14 @@ class Source(abc.ABC):
         """Blocks for a sample: the caller reads only the first few."""
         return self.blocks()
 
+    def pieces(self) -> Iterable[Any]:
+        """What the blocks of `blocks()` are made of, by `made`, which any thread may call."""
+        return self.blocks()
+
+    def made(self, piece: Any) -> Rows | None:
+        """The block of a piece; None if it holds no rows of positive weight."""
+        return piece
+
     def place(self, row: int) -> str:
         """The name of a row in messages, numbered from 0 in the order of `blocks()`."""
         return f"row {row}"
@@ -93,6 +101,12 @@ class Arrays(Source):
             return self.slices(self.starts)
         many = self.count > 16 * self.block
         return prefetch(self._shuffled(rng)) if many else self._shuffled(rng)
+
+    def pieces(self) -> Iterable[int]:
+        return self.starts
+
+    def made(self, piece: int) -> Rows:
+        return self.at(piece)
 
     def slices(self, starts) -> Generator[Rows]:
         """The blocks that start at these rows."""

@@ -16,11 +16,12 @@ from masgrad.data.arrays import BLOCK, block_of
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
-from masgrad.data.regression import ROLES, Place, as_vector, beside, weigh
-from masgrad.data.source import Arrays, Source, Stream
+from masgrad.data.regression import ROLES, Place, as_vector, beside, given, label, weigh
+from masgrad.data.source import Arrays, Source, Stream, prefetch
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.frames import Memory, as_frame
+from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.levels import check_codes, lookup
 from masgrad.data.tables.medium import Columns, Medium, codes_of, length_of, shuffle
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_frame, is_paths, kind
@@ -30,8 +31,8 @@ from masgrad.types import Rows
 MEMORY_BYTES = 512 * 2**20
 """Default limit on the memory used for reading, in bytes."""
 
-MOST_SHUFFLED_BLOCKS = 1024
-"""Largest number of blocks in a shuffle buffer."""
+MOST_SHUFFLED_BLOCKS, READ_AHEAD = 1024, 8
+"""Largest number of blocks in a shuffle buffer, and of those that wait for steps of MasGrad."""
 
 
 def open_table(
@@ -53,9 +54,11 @@ def open_table(
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
         if kind(paths[0]) == "CSV":
             return Csv(paths, columns, memory)
-        from masgrad.data.tables.parquet import Parquet  # Arrow's datasets import pandas
+        if kind(paths[0]) == "Arrow":
+            return Ipc(paths, columns)
+        from masgrad.data.tables.parquet import Parquet
 
-        return Parquet(paths, columns, memory)
+        return Parquet(paths, columns)
     if is_dataset(data):
         from masgrad.data.tables.scans import Scan
 
@@ -102,28 +105,34 @@ class TableSource(Source):
         blocks = self._blocks(rng)
         if rng is None or not self.ordered:
             return blocks
-        return shuffle(blocks, self._held(), rng)
+        return prefetch(shuffle(blocks, self._held(), rng), READ_AHEAD)
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
         """Blocks from row groups in a random order, without a shuffle buffer."""
         return self._blocks(rng)
 
     def _blocks(self, rng: np.random.Generator | None) -> Generator[Rows]:
-        row = 0
-        for columns in self._columns(rng):
+        for piece in self.pieces(rng):
             try:
-                rows = as_block(self.terms, columns, lambda k, r=row: self.medium.place(r + k))
+                rows = self.made(piece)
             except InputError:
                 if rng is not None and self.rereadable:  # only in order do rows have a place
                     for _ in self._blocks(None):
                         pass
                 raise
-            row += length_of(columns)
             if rows is not None:
                 yield rows
 
-    def _columns(self, rng: np.random.Generator | None) -> Iterator[Columns]:
-        return self.medium.blocks(rng, self.block, self.numbers, self.lookups)
+    def pieces(self, rng: np.random.Generator | None = None) -> Iterator[tuple[int, Columns]]:
+        """Columns of blocks, views of Arrow's where possible, and the row at which each begins."""
+        row = 0
+        for columns in self.medium.blocks(rng, self.block, self.numbers, self.lookups):
+            yield row, columns
+            row += length_of(columns)
+
+    def made(self, piece: tuple[int, Columns]) -> Rows | None:
+        row, columns = piece
+        return as_block(self.terms, columns, lambda k: self.medium.place(row + k))
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -215,18 +224,6 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
         return X, offset
     y = np.array(columns[terms.response], np.float64)  # a view would keep a row group
     return beside(X, y, weight, offset)
-
-
-def given(role: str) -> str:
-    """The column name of weights, offset or exposure given as an array."""
-    return f"\0{role} given"
-
-
-def label(name: str | None) -> str:
-    """The name of a column of weights, offset or exposure in messages."""
-    if name is None:
-        return ""
-    return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"
 
 
 def learn_table(

@@ -39,7 +39,7 @@ def fit(
         model: the loss: `Linear()`, `Logistic()`, `Poisson()`, `CustomLoss(fn, dim)`, ...
         data: (X, y) as arrays, memory maps or a data frame and a column; for other losses an array
             or a pytree; an iterator of such blocks, which is read once; a `Stream`; with a formula
-            a data frame, or Parquet and CSV files (a path, a glob, or a list of them).
+            a data frame, or Parquet, Arrow and CSV files (a path, a glob, or a list).
         keywords:
 
     Example:
@@ -126,7 +126,7 @@ def glm(
     Args:
         formula: such as "y ~ a + C(g) + log(b) + a:b"; an intercept is there unless removed by
             "- 1". Columns of text are categories.
-        data: a table (pandas, polars, pyarrow), or Parquet and CSV files: a path, a glob, a
+        data: a table (pandas, polars, pyarrow), or Parquet, Arrow and CSV files: a path, glob,
             directory or a list.
         family: "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "tweedie(1.5)" or
             "negative_binomial(1.0)"; or a model such as `Tweedie(1.5)`.

@@ -28,7 +28,7 @@ from masgrad.errors import InputTypeError
 
 TABLE_KINDS = (
     "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
-    "Parquet or CSV files)"
+    "Parquet, Arrow or CSV files)"
 )
 
 

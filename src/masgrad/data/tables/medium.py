@@ -213,6 +213,34 @@ def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
     return pa.float64() if "numeric" in kinds else pa.string()
 
 
+def stored_types(
+    columns: Sequence[str], paths: Sequence[Path], schemas: Sequence[pa.Schema]
+) -> dict[str, pa.DataType]:
+    """The common type of each column in files with these schemas, to which it is cast if needed."""
+    found = {}
+    for name in columns:
+        files = zip(paths, schemas, strict=True)
+        kind = common_type(name, {str(path): schema.field(name).type for path, schema in files})
+        found[name] = pa.float64() if pa.types.is_decimal(kind) else kind
+    return found
+
+
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of a schema, cast where the batch has another type."""
+    columns = [_cast(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
+
+
+def without_index(schema: pa.Schema) -> list[str]:
+    """The columns of a file, without those that pandas stored as a data frame's index."""
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [name for name in schema.names if name not in index]
+
+
 class Unchanged:
     """Files as they were when they were opened: their sizes, and the times of their last change."""
 

@@ -12,7 +12,10 @@ from typing import Any
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import is_from
 
-SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV", ".csv.gz": "CSV"}
+PARQUET, CSV, ARROW = (".parquet", ".pq"), (".csv", ".csv.gz"), (".arrow", ".feather")
+SUFFIXES = (
+    dict.fromkeys(PARQUET, "Parquet") | dict.fromkeys(CSV, "CSV") | dict.fromkeys(ARROW, "Arrow")
+)
 
 
 def expand(data: Any) -> list[Path]:
@@ -39,8 +42,8 @@ def _expand(item: Any) -> list[Path]:
         found = [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]
         if not found:
             raise InputError(
-                f"{path} holds no Parquet or CSV file; of a folder with folders in it give a "
-                "pattern, 'folder/**/*.parquet', or a pyarrow dataset, which knows partitions"
+                f"{path} holds no Parquet, Arrow or CSV file; of a folder with folders in it give "
+                "a pattern, 'folder/**/*.parquet', or a pyarrow dataset, which knows partitions"
             )
         return found
     if path.exists():
@@ -96,6 +99,10 @@ def column_names(path: Path) -> list[str]:
         from masgrad.data.tables.csv import csv_names
 
         return csv_names(path)
+    if kind(path) == "Arrow":
+        from masgrad.data.tables.ipc import ipc_names
+
+        return ipc_names(path)
     from masgrad.data.tables.parquet import parquet_names
 
     return parquet_names(path)

@@ -1,14 +1,25 @@
-"""A pyarrow Dataset of any format, partitioning and filter, as batches of columns."""
+"""A pyarrow Dataset of any format, partitioning and filter, as batches of columns.
+
+Parquet files that hold all columns are read as files are, row group by row group. Anything else
+goes through Arrow's scanner, which decodes large pieces whole: columns that are keys of partitions,
+filters, other formats.
+"""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import dataset
+from pyarrow import dataset, parquet
 
 from masgrad.data.tables.medium import Medium, check_columns, common_type, place_in
-from masgrad.data.tables.parquet import BATCH_ROWS, SCAN_OPTIONS
-from masgrad.errors import InputError
+from masgrad.data.tables.parquet import READ_OPTIONS, decoded
+from masgrad.errors import InputError, MemoryWarning, say
+
+SCAN_OPTIONS: dict[str, Any] = {"batch_size": 1 << 16, "batch_readahead": 1}
+"""Smaller batches slow the scanner more than they save."""
+
+PARQUET_OPTIONS = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, **READ_OPTIONS)
 
 
 class Scan(Medium):
@@ -27,6 +38,21 @@ class Scan(Medium):
         self.count = data.count_rows() if self.parquet else None
         if self.count == 0:
             raise InputError(f"{self.where} has no rows; at least one observation is needed")
+        if self.parquet and not _holds(self.fragments[0], columns):
+            self._check_memory(memory)
+
+    def _check_memory(self, memory: int) -> None:
+        """Warn of large row groups: the scanner decodes them whole, and the next one ahead."""
+        groups = [(g.num_rows, f.path) for f in self.fragments for g in f.row_groups]
+        rows, path = max(groups)
+        fits = memory // (16 * len(self.types))
+        if rows > fits:
+            say(
+                MemoryWarning,
+                f"{path} has a row group of {rows} rows, and scanning two at a time for a dataset "
+                f"with keys of partitions takes more than memory={memory}; write it with "
+                f"row_group_size={fits} at most, or grant more",
+            )
 
     def _check_fragments(self) -> None:
         """Check that each column is in all files, or in none (a partition key), and of one kind."""
@@ -41,31 +67,53 @@ class Scan(Medium):
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        options: dict = {"columns": list(columns), "batch_size": BATCH_ROWS, "batch_readahead": 1}
-        if self.parquet:
-            options["fragment_scan_options"] = SCAN_OPTIONS
+        schema = pa.schema([(name, self.types[name]) for name in columns])
         try:
-            for piece in [self.data] if rng is None else self._pieces(rng):
-                last = {"fragment_readahead": 1} if piece is self.data else {}
-                schema = {} if piece is self.data else {"schema": self.data.schema}
-                yield from piece.scanner(**options, **last, **schema).to_batches()
+            for piece in self._pieces(rng, columns):
+                yield from self._read(piece, schema)
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.where} cannot be read: {error}") from error
 
-    def _pieces(self, rng: np.random.Generator) -> list:
-        """Row groups in a random order; the dataset itself if it is filtered or not Parquet."""
+    def _pieces(self, rng: np.random.Generator | None, columns: Sequence[str]) -> list:
+        """Files, or row groups in a random order; the dataset itself if it must be scanned."""
         if not self.parquet:
             return [self.data]
+        if rng is None:
+            return self.fragments if _holds(self.fragments[0], columns) else [self.data]
         groups = [group for f in self.fragments for group in f.split_by_row_group()]
         return [groups[k] for k in rng.permutation(len(groups))]
+
+    def _read(self, piece: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of a file, of a row group, or of the dataset."""
+        scanned = piece is self.data
+        if not scanned and _holds(piece, schema.names):
+            return _stored(piece, schema)
+        more = {"fragment_readahead": 1} if scanned else {"schema": self.data.schema}
+        options = SCAN_OPTIONS | more
+        if self.parquet:
+            options["fragment_scan_options"] = PARQUET_OPTIONS
+        return piece.scanner(columns=schema.names, **options).to_batches()
 
     def place(self, row: int) -> str:
         if not self.parquet:
             return f"row {row} of {self.where}"
         counts = [f.count_rows() for f in self.fragments]
         return place_in([f.path for f in self.fragments], counts, row)
+
+
+def _holds(fragment: dataset.ParquetFileFragment, columns: Sequence[str]) -> bool:
+    """Whether all columns are stored in a file: keys of partitions are not, in any file."""
+    return set(columns) <= set(fragment.physical_schema.names)
+
+
+def _stored(fragment: dataset.ParquetFileFragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of a Parquet file, or of those of its row groups that the fragment has."""
+    coded = list(fragment.format.read_options.dictionary_columns)
+    options = READ_OPTIONS | {"metadata": fragment.metadata, "read_dictionary": coded}
+    file = parquet.ParquetFile(fragment.open(), **options)
+    return decoded(file, [group.id for group in fragment.row_groups], schema)
 
 
 def _fragments(data: dataset.Dataset) -> list:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from masgrad.cores import half, in_order
+from masgrad.cores import in_order
 from masgrad.data.arrays import MOST_ROWS, blocks, count_rows
 from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
@@ -70,12 +70,13 @@ class Reader:
 
     def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of all rows at phi."""
-        if isinstance(self.source, Arrays):
+        source = self.source
+        if isinstance(source, Arrays):
             many = self._together(objective)
-            starts = self.source.starts[::many]
-            total = self.read_slices(objective, phi, starts, parts, together=many)
+            total = self.read_slices(objective, phi, source.starts[::many], parts, together=many)
         else:
-            total = self.read_blocks(objective, phi, self.source.blocks(), self.source.count, parts)
+            workers = self.workers(objective, source.count)
+            total = self._sum(objective, phi, source.pieces(), workers, parts, make=source.made)
         self.monitor.check_length(total.rows)
         return total
 
@@ -136,17 +137,18 @@ class Reader:
         After Ctrl-C nothing is known, and no point is lower.
         """
         total, source = np.zeros(len(points)), self.source
-        pieces, make, workers = self.every_row(sample), _same, 1
+        pieces, make, workers = blocks(sample.rows), _same, 1
         if not sample.complete:
+            assert source.rereadable
+            pieces, make = source.pieces(), source.made
             workers = self.workers(objective, source.count)
-            if isinstance(source, Arrays):
-                pieces, make = source.starts, source.at
 
         def work(piece: Any) -> tuple[int, np.ndarray]:
             rows = make(piece)
+            if rows is None:
+                return 0, np.zeros(len(points))
             return count_rows(rows), objective.falls(phi, points, rows)
 
-        assert pieces is not None
         with self.interruptible():
             for rows, fall in self.each(work, pieces, workers):
                 total += fall
@@ -168,7 +170,7 @@ class Reader:
         """Number of threads that sum over this many rows."""
         if not objective.linear or (rows is not None and rows < ROWS_FOR_THREADS):
             return 1
-        return self.threads if isinstance(self.source, Arrays) else half(self.threads)
+        return self.threads
 
     def every_row(self, sample: Sample) -> Iterable[Rows] | None:
         """All rows again, block by block; None if they cannot be read again."""
@@ -263,19 +265,21 @@ class Reader:
         workers: int,
         parts: Parts,
         *,
-        make: Callable[[Any], Rows] = _same,
+        make: Callable[[Any], Rows | None] = _same,
         observe: Observe | None = None,
     ) -> LocalModel:
         """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far.
 
-        `observe` is called with each block, by the thread that sums over it; blocks are numbered in
-        their order.
+        `observe` is called with each block, by the thread that makes it and sums over it; pieces
+        are numbered in their order.
         """
         total, constants, weight, rows = None, np.zeros(2), 0.0, 0
         sums_over = objective.block_summer(phi, parts)
 
-        def work(piece: tuple[int, Any]) -> _Block:
+        def work(piece: tuple[int, Any]) -> _Block | None:
             number, block = piece[0], make(piece[1])
+            if block is None:
+                return None
             known = objective.constants(block) if parts.constants else 0.0
             seen, sums = response_range(block) if objective.linear else None, sums_over(block)
             if observe is not None:
@@ -284,6 +288,8 @@ class Reader:
 
         with self.interruptible():
             for block in self.each(work, enumerate(pieces), workers):
+                if block is None:
+                    continue
                 total = block.sums if total is None else add(total, block.sums)
                 constants = constants + block.constants
                 weight, rows = weight + block.weight, rows + block.rows

@@ -43,6 +43,9 @@ from masgrad.types import Rows
 KEPT_SHARE = 0.25
 """Share of the memory for kept rows that is full after most of them were dropped."""
 
+AS_MANY = 0.9
+"""Rows that a kept row stands for, over those of other segments, that are about as many."""
+
 SHORTEST_SHARE = 1 / 16
 """Length of a segment after one that was unlike the rows before it, as a share of these."""
 
@@ -155,12 +158,17 @@ class OnePass:
         return drawn(self.objective, Segment(local, pool=Pool(rows)), draw)
 
     def _within_memory(self, segments: list[Segment]) -> list[Segment]:
-        """The segments; if rows take too much memory, most are dropped, as many in each segment."""
+        """The segments; if rows take too much memory, some are dropped, as many in each segment.
+
+        As soon as some were dropped, a new segment is left as many as the others have.
+        """
         held = [s.pool for s in segments if s.pool is not None and s.pool.rows.bytes_held]
-        most = self.options.memory // 4
-        if sum(pool.rows.bytes_held for pool in held) <= most:
+        size = sum(pool.rows.bytes_held * pool.factor for pool in held)
+        factor, most = max((pool.factor for pool in held), default=1.0), self.options.memory // 4
+        if size > factor * most:
+            factor = size / (KEPT_SHARE * most)
+        if factor == 1:
             return segments
-        factor = sum(pool.rows.bytes_held * pool.factor for pool in held) / (KEPT_SHARE * most)
         known = merged([s.local for s in segments])
         rng = np.random.default_rng([self.options.seed, 4, len(segments)])
         return [self._thinned(s, known, factor, rng) for s in segments]
@@ -170,14 +178,17 @@ class OnePass:
     ) -> Segment:
         """The segment with a part of its rows in memory, and those of high leverage.
 
-        Rows in use are drawn again: nothing else is to hold those that are dropped.
+        Rows in use, copies at random, stay if these are more. Otherwise they are drawn again.
         """
         pool = segment.pool
-        if pool is None or not pool.rows.bytes_held:
+        if pool is None or not pool.rows.bytes_held or pool.factor > AS_MANY * factor:
             return segment
         size = min(RANDOM_ROWS, pool.size_at(factor))
-        pool = with_high_leverage(self.objective, pool, segment.local, known, size)
-        thinned = replace(segment, pool=pool.thinned(factor, rng), controlled=True)
+        told = with_high_leverage(self.objective, pool, segment.local, known, size)
+        kept = told.thinned(factor, rng)
+        if told.high is pool.high and segment.strata[-1].count <= kept.others:
+            return replace(segment, pool=kept)
+        thinned = replace(segment, pool=kept, controlled=True)
         draw = Draw(RANDOM_ROWS, (self.options.seed, 6, int(rng.integers(1 << 31))))
         return drawn(self.objective, thinned, draw)
 

@@ -137,11 +137,14 @@ class Pool:
         return min(self.others, max(FEWEST_KEPT, int(self.others * self.factor / factor)))
 
     def thinned(self, factor: float, rng: np.random.Generator) -> "Pool":
-        """A random part of the pool, each row of which stands for `factor` rows."""
+        """A random part of the pool, each row of which stands for `factor` rows.
+
+        It is one block: a few rows of each block that was read would take long to look through.
+        """
         size = self.size_at(factor)
         if size == self.others:
             return self
-        rows = HeldRows(self.draw(size, rng))
+        rows = HeldRows((join(list(self.draw(size, rng))),))
         return Pool(rows, self.factor * self.others / size, None, self.high)
 
 

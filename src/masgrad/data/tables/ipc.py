@@ -1,0 +1,113 @@
+"""Arrow's own files (IPC, Feather) as batches of columns.
+
+Files are mapped to memory, and columns that are not compressed are views of them: nothing is
+decoded or copied. A file that was written as one long batch is given in slices.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from masgrad.data.tables.medium import (
+    Medium,
+    Unchanged,
+    as_schema,
+    check_columns,
+    no_rows,
+    place_in,
+    stored_types,
+    without_index,
+)
+from masgrad.errors import InputError
+
+SLICE_ROWS = 1 << 16
+"""Rows of a batch that are given at once."""
+
+
+class Ipc(Medium):
+    """Arrow files with the same columns."""
+
+    def __init__(self, paths: list[Path], columns: Sequence[str]):
+        self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
+        self.schemas = [_opened(path).schema for path in paths]
+        for path, schema in zip(paths, self.schemas, strict=True):
+            check_columns(str(path), columns, schema.names)
+        self.types = stored_types(columns, paths, self.schemas)
+        self.compressed = [self._is_compressed(k) for k in range(len(paths))]
+        self.lengths = [self._lengths(k, columns[0]) for k in range(len(paths))]
+        self.counts = [sum(lengths) for lengths in self.lengths]
+        self.count = sum(self.counts)
+        if not self.count:
+            raise no_rows(paths)
+
+    def _is_compressed(self, number: int) -> bool:
+        """Whether the columns of a file's first batch are not views of the file."""
+        source = pa.memory_map(str(self.files.absolute[number]))
+        file, held = pa.ipc.open_file(source), source.read_buffer()
+        if not file.num_record_batches:
+            return False
+        batch, inside = self._batch(file, number, 0), range(held.address, held.address + held.size)
+        buffers = [b for column in batch.columns for b in column.buffers() if b is not None]
+        return any(buffer.size and buffer.address not in inside for buffer in buffers)
+
+    def _lengths(self, number: int, column: str) -> list[int]:
+        """The number of rows of each batch of a file."""
+        file = self._reader(number, [column])
+        return [len(self._batch(file, number, k)) for k in range(file.num_record_batches)]
+
+    def _reader(self, number: int, columns: Sequence[str]) -> pa.RecordBatchFileReader:
+        """A file; if it is compressed, only these columns of it."""
+        fields = [self.schemas[number].get_field_index(name) for name in columns]
+        path = self.files.absolute[number]
+        return _opened(path, fields if self.compressed[number] else None)
+
+    def _batch(
+        self, file: pa.RecordBatchFileReader, number: int, k: int, columns: Sequence[str] = ()
+    ) -> pa.RecordBatch:
+        """A batch, or columns of it, whose text and codes were checked to lie inside it."""
+        try:
+            batch = file.get_batch(k)
+            if columns:
+                batch = batch.select(columns)
+                batch.validate(full=True)
+            return batch
+        except (pa.ArrowException, OSError) as error:
+            self.files.check()
+            raise InputError(f"{self.paths[number]} cannot be read: {error}") from error
+
+    def batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        self.files.check()
+        schema = pa.schema([(name, self.types[name]) for name in columns])
+        pieces = [(n, k) for n, lengths in enumerate(self.lengths) for k in range(len(lengths))]
+        last, file = -1, None
+        for chosen in range(len(pieces)) if rng is None else rng.permutation(len(pieces)):
+            number, k = pieces[chosen]
+            if file is None or number != last:
+                last, file = number, self._reader(number, columns)
+            batch = self._batch(file, number, k, columns)
+            for start in range(0, len(batch), SLICE_ROWS):
+                yield as_schema(batch.slice(start, SLICE_ROWS), schema)
+        self.files.check()
+
+    def place(self, row: int) -> str:
+        return place_in(self.paths, self.counts, row)
+
+
+def _opened(path: Path, fields: list[int] | None = None) -> pa.RecordBatchFileReader:
+    """A file of which only some fields are read: that takes a copy, even of a map."""
+    options = pa.ipc.IpcReadOptions(included_fields=fields)
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path.absolute())), options=options)
+    except (PermissionError, FileNotFoundError):
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as an Arrow file: {error}") from error
+
+
+def ipc_names(path: Path) -> list[str]:
+    """The columns of a file, without those that pandas stored as a data frame's index."""
+    return without_index(_opened(path).schema)
