@@ -63,7 +63,7 @@ def newton_step(space: PenaltyCoordinates, local: LocalModel, psi: np.ndarray) -
     old = psi - level
     new = minimise(space.penalty, model, old)
     slopes = model.slope(old) + model.slope(new)  # two values would share most of their digits
-    fall = (old - new) @ slopes / 2 + space.value(old) - space.value(new)
+    fall = float((old - new) @ slopes) / 2 + space.value(old) - space.value(new)
     return Step(new + level, max(fall, 0.0) if np.isfinite(fall) else np.inf)
 
 
