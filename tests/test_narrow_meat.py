@@ -37,15 +37,15 @@ def both(data, **options):
     return mg.fit(mg.Linear(), data, **one), mg.fit(mg.Linear(), data, precision="double", **one)
 
 
-@pytest.mark.parametrize("df", [1.5, 100])
+@pytest.mark.parametrize(("df", "largest"), [(1.5, 4e-6), (100, 1e-6)])
 @pytest.mark.filterwarnings("ignore:.*encountered in matmul")
-def test_its_entries_have_six_digits(rng, df):
+def test_its_entries_have_six_digits(rng, df, largest):
     X = rng.standard_t(df, size=(20_000, 5))
     v = rng.exponential(size=20_000)
     H, M, _ = NARROW.grams(X, v, v)
     exact = X.T @ (v[:, None] * X)
     size = np.sqrt(np.diag(exact))
-    assert H is None and np.abs((M - exact) / np.outer(size, size)).max() < 2e-6
+    assert H is None and np.abs((M - exact) / np.outer(size, size)).max() < largest
     assert NARROW.grams(1e20 * X, v, v) is None  # its squares overflow
 
 

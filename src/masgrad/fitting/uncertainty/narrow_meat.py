@@ -2,9 +2,9 @@
 
 For least squares H is known in full before M is read, and M decides over standard errors alone. In
 single precision its product takes half of the time. An entry of M is then off by less than 2e-6 of
-sqrt(M_ii M_jj), since the terms of the diagonal do not cancel (4e-7 is usual, and 1.4e-6 was seen
-where single rows dominate); and the variance of a coefficient, v'M v with v a column of H^-1, by
-about as much times
+sqrt(M_ii M_jj), since the terms of the diagonal do not cancel (below 4e-7 as a rule; 1.9e-6 was
+the largest seen, where single rows dominate); and the variance of a coefficient, v'M v with v a
+column of H^-1, by about as much times
 
     amplification = (sum of v_i^2 M_ii) / v'M v,
 
