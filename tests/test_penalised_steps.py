@@ -84,12 +84,12 @@ def test_few_reads_give_what_many_give(rng, family, lam):
 
 @pytest.mark.parametrize("N", [2000, 40_000])
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_falls_are_judged_in_standard_errors_whatever_the_unit_of_y(rng, N, unit):
+@pytest.mark.parametrize(("family", "power"), [("gaussian", 2), ("inverse_gaussian", -1)])
+def test_falls_are_judged_in_standard_errors_whatever_the_unit_of_y(rng, N, unit, family, power):
     X, t = sparse(rng, N=N)
-    y = np.exp(t / 4)
-    model = mg.GLM("gaussian", "log")  # its loss has the unit of y^2
+    y, model = np.exp(t / 4), mg.GLM(family, "log")  # the loss has the unit of y^power
     one = mg.fit(model, (X, y), penalty=mg.L1(0.01))
-    other = mg.fit(model, (X, unit * y), penalty=mg.L1(0.01 * unit**2))
+    other = mg.fit(model, (X, unit * y), penalty=mg.L1(0.01 * unit**power))
     assert other.fit_info.reads == one.fit_info.reads
     away = (other.penalized_params - one.penalized_params)[1:] / one.bse[1:]
     assert np.abs(away).max() < 1e-5

@@ -61,10 +61,12 @@ def with_narrow_meat(
         objective: least squares.
         local: at the estimate, with H of all rows.
         sample: pilot rows.
-        options: whether double precision is asked for.
+        options: which may ask for double precision.
     """
     c, unit = objective.coordinates, local.squares / local.count
-    if options.precision == "double" or c.transforms_rows or not unit > 0:
+    if options.precision == "double" or options.passes in ("converge", "newton"):
+        return None
+    if c.transforms_rows or not unit > 0:
         return None
     if sample.complete or is_structured(sample.rows) or not _is_well_conditioned(local.factor):
         return None
