@@ -1,7 +1,7 @@
 """Penalised fits against skglm, from Parquet files, and with more columns than rows.
 
     python benchmarks/penalties.py        prints tables and writes them to benchmarks/penalties.md
-    python benchmarks/penalties.py arrays SEED      those of arrays in memory, for another draw
+    python benchmarks/penalties.py arrays SEED [SHARE]   those of arrays in memory, for another draw
     python benchmarks/penalties.py memory PATH FAMILY LAM   one measurement, in its own process
 
 Programs take turns in one process, and the best of several rounds counts; skglm compiles first.
@@ -16,13 +16,16 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import masgrad as mg
-from fit import peak_memory, seconds, table
+from fit_report import table
+from fit_timing import best_of, peak_memory
 from penalties_programs import (
     MODELS,
     in_turn,
@@ -51,15 +54,15 @@ def loosest(family: str, X, y, lam: float, best: float) -> float:
     raise RuntimeError("skglm does not reach the gap")
 
 
-def against_skglm(family: str, N: int, p: int, turns: int, seed: int):
+def against_skglm(family: str, N: int, p: int, seed: int, shares: Sequence[float]):
     """For each lam: name -> seconds, gap, coefficients that are not 0; and the time of X'X."""
     X, y = simulate(family, N, p, seed=seed)
     top, F = largest(family, X, y), np.asfortranarray(X)
-    out = {share: at_one_lam(family, X, F, y, share * top, turns) for share in SHARES}
-    return out, min(seconds(lambda: X.T @ X, 3)[0], seconds(lambda: F.T @ F, 3)[0])
+    out = {share: at_one_lam(family, X, F, y, share * top) for share in shares}
+    return out, min(best_of(partial(np.matmul, A.T, A), 3)[0] for A in (X, F))
 
 
-def at_one_lam(family: str, X, F, y, lam: float, turns: int) -> dict[str, tuple]:
+def at_one_lam(family: str, X, F, y, lam: float) -> dict[str, tuple]:
     tight = [with_skglm(family, F, y, lam, 1e-12), optimum_alone(family, X, y, lam)]
     best = min(objective(family, X, y, lam, theta) for theta in tight)
     tol, model = loosest(family, F, y, lam, best), MODELS[family]
@@ -71,7 +74,7 @@ def at_one_lam(family: str, X, F, y, lam: float, turns: int) -> dict[str, tuple]
         "`mg.fit`, X by rows": lambda: mg.fit(model, (X, y), penalty=mg.L1(lam)),
         "`mg.fit`, X by columns": lambda: mg.fit(model, (F, y), penalty=mg.L1(lam)),
     }
-    times, found = in_turn(programs, turns)
+    times, found = in_turn(programs, 2)
     thetas = {n: np.asarray(getattr(r, "penalized_params", r)) for n, r in found.items()}
     return {
         n: (times[n], objective(family, X, y, lam, w) / best - 1, np.count_nonzero(w))
@@ -176,12 +179,12 @@ def wide_at(X: np.ndarray, y: np.ndarray, share: float, lam: float) -> list[tupl
     return rows
 
 
-def in_memory(seed: int = 0) -> tuple[dict, dict, float]:
+def in_memory(seed: int = 0, shares: Sequence[float] = SHARES) -> tuple[dict, dict, float]:
     """The lasso and the sparse logistic regression against skglm, and the time of X'X."""
     print("lasso", flush=True)
-    lasso, product = against_skglm("gaussian", 100_000, 500, 2, seed)
+    lasso, product = against_skglm("gaussian", 100_000, 500, seed, shares)
     print("logistic", flush=True)
-    logistic, _ = against_skglm("binomial", 100_000, 100, 2, seed)
+    logistic, _ = against_skglm("binomial", 100_000, 100, seed, shares)
     return lasso, logistic, product
 
 
@@ -196,9 +199,9 @@ def measured(path: str) -> Measured:
     return Measured(lasso, logistic, product, files, longer, (ROWS, COLUMNS, size), *wide())
 
 
-def of_arrays(seed: str) -> str:
-    """The tables of arrays in memory, for another draw."""
-    lasso, logistic, _ = in_memory(int(seed))
+def of_arrays(seed: str, share: str | None = None) -> str:
+    """The tables of arrays in memory, for another draw, at all lams or one share of lam_max."""
+    lasso, logistic, _ = in_memory(int(seed), SHARES if share is None else [float(share)])
     bars = table(("bar", "measured", "met"), [*bars_in_memory(lasso, logistic)])
     return "\n\n".join([compared(lasso), compared(logistic), bars])
 

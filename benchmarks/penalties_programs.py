@@ -10,8 +10,8 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.kinks import KinkedPenalty
 from masgrad.fitting.sources import as_source
 from masgrad.fitting.task import Task
-from masgrad.precision import float64
 from masgrad.progress import Progress
+from masgrad.types import float64
 
 MODELS = {"gaussian": mg.Linear(), "binomial": mg.Logistic()}
 

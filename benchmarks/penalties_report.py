@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fit import table
+from fit_report import table
 
 GAP = 1e-6
 """Largest relative gap of the objective to the smallest that any program found."""

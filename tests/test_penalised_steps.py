@@ -1,14 +1,22 @@
 """Proximal Newton steps over reads, and what pilot rows predict of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import masgrad as mg
+from masgrad.data.source import Arrays
 from masgrad.fitting.objective.coordinates import identity
+from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
+from masgrad.fitting.penalised.optimum.over_reads import Reads
 from masgrad.fitting.penalised.optimum.proximal_newton import optimum_in_memory
 from masgrad.fitting.penalised.optimum.steps import newton_step, predicted_step
+from masgrad.progress import Progress
 from masgrad.types import float64
 from scenarios import sparse
 
@@ -72,3 +80,36 @@ def test_few_reads_give_what_many_give(rng, family, lam):
     assert np.abs((r.penalized_params - many.penalized_params) / many.bse).max() < 1e-4
     assert np.abs((r.params - many.params) / many.bse).max() < 2e-3
     np.testing.assert_allclose(r.bse, many.bse, rtol=1e-3)
+
+
+@pytest.mark.parametrize("N", [2000, 40_000])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize(("family", "power"), [("gaussian", 2), ("inverse_gaussian", -1)])
+def test_falls_are_judged_in_standard_errors_whatever_the_unit_of_y(rng, N, unit, family, power):
+    X, t = sparse(rng, N=N)
+    y, model = np.exp(t / 4), mg.GLM(family, "log")  # the loss has the unit of y^power
+    one = mg.fit(model, (X, y), penalty=mg.L1(0.01))
+    other = mg.fit(model, (X, unit * y), penalty=mg.L1(0.01 * unit**power))
+    assert other.fit_info.reads == one.fit_info.reads
+    away = (other.penalized_params - one.penalized_params)[1:] / one.bse[1:]
+    assert np.abs(away).max() < 1e-5
+    np.testing.assert_allclose(other.bse, one.bse, rtol=1e-6)
+
+
+@float64
+def test_a_start_is_compared_with_a_loss_that_was_read(rng):
+    objective, space, rows = problem(rng)
+    source = Arrays(rows)
+    reads = Reads(objective, Reader(source, 1, Monitor(Progress(None, False))), Options(), rows)
+    before = reads.optimum(space, np.zeros(rows[0].shape[1]))
+    light = space.with_lam(0.001)
+    assert before.last_read is not None
+    start, _ = optimum_in_memory(objective, light, rows, before.psi)
+    too_low = replace(before.local_model, loss=0.5 * before.local_model.loss)
+    poor = replace(before, local_model=too_low)
+    for known in (before, poor):  # what is predicted at the optimum before does not matter
+        found = reads.optimum(light, start, known)
+        assert found.reads == 1
+        np.testing.assert_allclose(found.psi, start, atol=1e-7)
+    risen = replace(before, last_read=replace(before.last_read, loss=0.0))
+    assert reads.optimum(light, start, risen).reads > 1

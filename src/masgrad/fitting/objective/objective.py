@@ -76,7 +76,7 @@ class Objective:
         ridge: a quadratic penalty.
         prior: the local model of rows that an earlier fit has read.
         with_information: whether the expected H is summed besides the observed one.
-        single: in which H and M are summed, if both are asked for; None for double precision.
+        single: in which M is summed, and H with it; None for double precision.
     """
 
     model: Model
@@ -239,7 +239,7 @@ class Objective:
         rows_in_phi = self._transformed(rows)
         hessian, meat = parts[:2]
         if self.family is not None:
-            single = self.single if hessian and meat else None
+            single = self.single if meat else None
             more = {"with_loss": parts.loss, "single": single}
             sums = linear_sums(self.family, rows_in_phi, at, hessian, meat, **more)
             if self.with_information and hessian:

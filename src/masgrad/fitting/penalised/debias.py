@@ -3,8 +3,9 @@
     theta = w - H(w)^-1 b(w),        cov = H^-1 M H^-1 N / (N - p)
 
 For least squares the step ends at the least-squares estimate, whatever the penalty, and M is taken
-there: these are its intervals with HC1. For other losses H and M are those at w, the optimum with a
-light penalty. What the step leaves is measured on the pilot rows.
+there, in single precision where that serves (`narrow_meat.py`): these are its intervals with HC1.
+For other losses H and M are those at w, the optimum with a light penalty. What the step leaves is
+measured on the pilot rows.
 
 The step forgives a w that is near that optimum: if w is off by delta, the estimate changes by the
 product of delta and of the step, which is measured on the pilot rows as well. So w is predicted
@@ -48,6 +49,7 @@ from masgrad.fitting.penalised.optimum.proximal_newton import (
 from masgrad.fitting.penalised.optimum.steps import Step, newton_step, predicted_step
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.fitting.uncertainty.likelihood import deviance_pass
+from masgrad.fitting.uncertainty.narrow_meat import narrow_meat_serves, with_narrow_meat
 from masgrad.penalties.penalty import Scaled
 from masgrad.penalties.separable import L1
 from masgrad.types import Rows
@@ -166,6 +168,7 @@ def one_step(
     sample: Sample,
     found: Optimum,
     separation: Separation | None,
+    options: Options,
 ) -> Estimate:
     """The step from a penalised optimum, and the local model at its end.
 
@@ -178,7 +181,7 @@ def one_step(
     step = local.newton()
     there = local.at(local.point + step)
     if squared:
-        there, reads = _with_meat(objective, reader, sample, there), 1
+        there, reads = _with_meat_of_squares(objective, reader, sample, there, options)
     elif objective.linear:
         there, reads = _with_deviance(objective, reader, sample, there), reads + 1
     return Estimate(
@@ -226,6 +229,18 @@ def _with_meat(
         squares=seen.squares * share if is_quadratic(objective) else local.squares,
     )
     return replace(local, hessian=seen.hessian * share) if observed else local
+
+
+def _with_meat_of_squares(
+    objective: Objective, reader: Reader, sample: Sample, local: LocalModel, options: Options
+) -> tuple[LocalModel, int]:
+    """The same for least squares, in single precision if that serves; and the reads it took."""
+    narrow = with_narrow_meat(objective, local, sample, options)
+    if narrow is not None:
+        found = _with_meat(narrow, reader, sample, local)
+        if reader.monitor.interrupted or narrow_meat_serves(objective, found):
+            return found, 1
+    return _with_meat(objective, reader, sample, local), 1 + (narrow is not None)
 
 
 def _with_deviance(

@@ -111,7 +111,7 @@ class KinkedPenalty(PenalisedMethod):
             light = debias_start(
                 objective, reader, sample, shrunken.space, shrunken.found, task.options
             )
-            done = one_step(objective, reader, sample, light, separation)
+            done = one_step(objective, reader, sample, light, separation, task.options)
         reads = done.reads + shrunken.reads - shrunken.found.reads
         return replace(done, reads=reads), reader, sample
 

@@ -12,6 +12,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.method import Shrunken
 from masgrad.fitting.penalised.optimum.over_reads import Optimum
+from masgrad.fitting.penalised.optimum.steps import squared_unit
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import Status
@@ -33,7 +34,7 @@ def without_intervals(
     say(IdentificationWarning, f"{words} {advice[0].upper()}{advice[1:]}")
     found: Optimum = shrunken.found
     local, p = found.local_model, len(shrunken.theta)
-    remainder = float(np.sqrt(2 * found.fall / p))
+    remainder = float(np.sqrt(2 * found.fall / squared_unit(objective, local) / p))
     return Fitted(
         model=task.model,
         theta=shrunken.theta,

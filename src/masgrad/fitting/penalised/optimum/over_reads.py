@@ -15,12 +15,17 @@ from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
-from masgrad.fitting.penalised.optimum.steps import Step, newton_step, predicted_step
+from masgrad.fitting.penalised.optimum.steps import (
+    Step,
+    newton_step,
+    predicted_step,
+    squared_unit,
+)
 from masgrad.types import Rows
 
 SMALL_FALL = 25.0
-"""Fall of N times the objective at which reads end, in squares of the tolerance; the step that is
-still made leaves less."""
+"""Fall of N times the objective over the dispersion at which reads end, in squares of the
+tolerance; the step that is still made leaves less."""
 
 SMALL_CORRECTION = 0.01
 """What the pilot rows change of a last step, in tolerances: beyond it they may be wrong."""
@@ -80,16 +85,17 @@ class Reads:
             space: the penalty, and the coordinates in which it acts.
             psi: the start.
             before: an optimum with another penalty, from which the start was predicted; a start at
-                which the objective is larger is moved towards it.
+                which the objective is larger than where all rows were read last is moved towards
+                there. The loss at that optimum itself is only predicted.
             is_enough: whether reads may end with a step of this local model even before the
                 options say so.
         """
         most, done = self.options.most_reads, None
         here, step, last, constants = psi, np.zeros_like(psi), np.inf, self.constants
         pilot = self.pilot if self.objective.linear else None
-        if before is not None:
-            here, step = before.psi, psi - before.psi
-            last = before.local_model.loss / before.local_model.count + space.value(here)
+        if before is not None and (read := before.last_read) is not None:
+            here = space.psi(read.point)
+            step, last = psi - here, read.loss / read.count + space.value(here)
         for reads in range(1, most + 1):
             at = here + step
             try:
@@ -135,5 +141,6 @@ class Reads:
 
     def _is_last(self, local: LocalModel, step: Step) -> bool:
         tolerance = self.options.tolerance
-        small = local.count * step.fall <= SMALL_FALL * tolerance**2
+        fall = local.count * step.fall / squared_unit(self.objective, local)
+        small = fall <= SMALL_FALL * tolerance**2
         return small or step.correction <= SMALL_CORRECTION * tolerance

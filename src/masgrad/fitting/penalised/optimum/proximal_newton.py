@@ -24,13 +24,14 @@ from masgrad.fitting.optimise.start import intercept_start, valid_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.optimum.over_reads import Optimum, Reads
-from masgrad.fitting.penalised.optimum.steps import newton_step
+from masgrad.fitting.penalised.optimum.steps import newton_step, squared_unit
 from masgrad.fitting.sources import Sample, random_rows
 from masgrad.models.canonical import Gaussian
 from masgrad.types import Rows
 
 SMALL_FALL = 1e-12
-"""Fall of N times the objective at which rows in memory have converged: half a squared s.e."""
+"""Fall of N times the objective over the dispersion, half of a squared standard error, at which
+rows in memory have converged."""
 
 PILOT_DISTANCE = 0.1
 """Distance to the optimum of pilot rows, in their standard errors (root mean square), from which
@@ -144,7 +145,8 @@ def optimum_in_memory(
     def propose(at: np.ndarray, _: int) -> Proposal:
         local = scored.local_model(space.phi(at), rows, Parts(meat=False))
         step = newton_step(space, local, at)
-        return Proposal(step.psi, step.fall, last=count * step.fall <= small_fall)
+        small = count * step.fall <= small_fall * squared_unit(objective, local)
+        return Proposal(step.psi, step.fall, last=small)
 
     value = objective_value(objective, space, rows)
     psi, fall = descend(value, propose, psi, STEPS_IN_MEMORY)

@@ -7,6 +7,9 @@ the pilot rows and counted for all (`third_order.py` does so without a penalty).
 allows for it is a fixed point: the minimum of the local model, the penalty, and what is missed at
 that minimum. It is found by repetition, which contracts where H changes by less than itself along
 the step; elsewhere nothing is predicted.
+
+Steps and falls are judged in standard errors: step' H step, and twice N times the fall of the
+objective, over the dispersion, so that the units of y do not matter.
 """
 
 from typing import NamedTuple
@@ -17,6 +20,7 @@ from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
+from masgrad.fitting.uncertainty.likelihood import dispersion
 from masgrad.penalties.minimise import minimise
 from masgrad.types import Rows
 
@@ -48,11 +52,18 @@ class Step(NamedTuple):
         return there.with_same_hessian(gradient=there.gradient + self.missed)
 
 
+def squared_unit(objective: Objective, local: LocalModel) -> float:
+    """N times the loss that is half of one squared standard error: the dispersion, or 1."""
+    return dispersion(objective.model, local, 0) or 1.0
+
+
 def newton_step(space: PenaltyCoordinates, local: LocalModel, psi: np.ndarray) -> Step:
     """To the minimum of the local model with the penalty, which is sought from psi."""
     model, level = space.quadratic(local), space.intercept(space.psi(local.point))
-    new = minimise(space.penalty, model, psi - level)
-    fall = model.value(psi - level) + space.value(psi) - model.value(new) - space.value(new)
+    old = psi - level
+    new = minimise(space.penalty, model, old)
+    slopes = model.slope(old) + model.slope(new)  # two values would share most of their digits
+    fall = float((old - new) @ slopes) / 2 + space.value(old) - space.value(new)
     return Step(new + level, max(fall, 0.0) if np.isfinite(fall) else np.inf)
 
 
@@ -69,6 +80,7 @@ def predicted_step(
         rows: pilot rows.
     """
     share, near = local.count / total_weight(rows), NEAR * np.sqrt(len(step.psi))
+    unit = squared_unit(objective, local)
     psi, first, last = step.psi, 0.0, np.inf
     for _ in range(MOST_REPETITIONS):
         missed = share * objective.missed_gradient(local.point, space.phi(psi) - local.point, rows)
@@ -77,7 +89,7 @@ def predicted_step(
         changed = local.with_same_hessian(gradient=local.gradient + missed)
         new = newton_step(space, changed, psi).psi
         moved = space.phi(new - psi)
-        size = float(np.sqrt(max(moved @ local.hessian @ moved, 0.0)))
+        size = float(np.sqrt(max(moved @ local.hessian @ moved / unit, 0.0)))
         psi, first = new, first or size
         if size <= near:
             return Step(psi, step.fall, missed, first)
