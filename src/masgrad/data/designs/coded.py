@@ -112,6 +112,23 @@ class CodedDesign(Structured):
             G[b.columns, a.columns] = G[a.columns, b.columns].T
         return G
 
+    def sums_by(self, codes: np.ndarray, size: int, w: np.ndarray) -> np.ndarray:
+        """Weighted sums of the rows of each level of a category, (size, p)."""
+        out = np.empty((size, self.shape[1]))
+        out[:, self.at] = sums_of_rows(codes, size, w, self.numbers)
+        for group in self.groups:
+            both = group.weighted(w)
+            out[:, group.columns] = table(codes, size, group.codes, group.size, both)
+        return out
+
+    def only(self, columns: np.ndarray) -> "CodedDesign":
+        """Some of the columns, given in ascending order."""
+        kept = np.isin(self.at, columns)
+        at = np.searchsorted(columns, self.at[kept])
+        groups = [_part(group, columns) for group in self.groups]
+        numbers = self.numbers if kept.all() else self.numbers[:, kept]
+        return CodedDesign(numbers, at, [group for group in groups if group.size])
+
     def largest(self, s: np.ndarray) -> np.ndarray:
         out = np.empty(self.shape[1])
         out[self.at] = np.abs(np.ascontiguousarray((self.numbers * s[:, None]).T)).max(1)
@@ -149,6 +166,17 @@ class CodedDesign(Structured):
     def column(self, j: int) -> np.ndarray:
         where = np.flatnonzero(self.at == j)
         return self.numbers[:, where[0]] if len(where) else super().column(j)
+
+
+def _part(group: Group, columns: np.ndarray) -> Group:
+    """Some columns of the group; rows of the others have none."""
+    start, stop = np.searchsorted(columns, [group.start, group.start + group.size])
+    size = int(stop - start)
+    if size in (0, group.size):
+        return group._replace(start=int(start), size=size)
+    codes = np.full(group.size + 1, size)
+    codes[columns[start:stop] - group.start] = np.arange(size)
+    return group._replace(start=int(start), size=size, codes=codes[group.codes])
 
 
 def _over(group: Group, scale: np.ndarray) -> Group:
