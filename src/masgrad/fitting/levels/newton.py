@@ -1,0 +1,183 @@
+"""Damped Newton steps over reads, with the levels eliminated.
+
+Every read sums the gradient and H at a point, and the loss of all rows decides whether the step to
+it is kept or halved. The length of a step in standard errors of the worst contrast is
+
+    decrement = sqrt(G' H^-1 G / dispersion)
+
+Reads end once it is small, and no row at the end of its range is carried by its own Newton step:
+in separated rows every Newton step does that, however short it is in standard errors
+(`identification/rank.py`). Where the loss is not convex steps are Fisher's scoring.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.errors import IdentificationError
+from masgrad.fitting.identification.checks import optimum_on_border
+from masgrad.fitting.identification.rank import KEEPS_SIGN, listed
+from masgrad.fitting.levels.arrow import Eliminated, Vector, eliminate, schur_complement
+from masgrad.fitting.levels.design import LevelDesign
+from masgrad.fitting.levels.sums import LevelSums
+from masgrad.fitting.objective.objective import Objective
+from masgrad.models.gram import scaled_spectrum
+
+NEAR = 1.0
+"""Decrement from which the next read sums M as well: it is likely to be the last."""
+
+LEAST_FALL = 1e-4
+"""Share of the fall that the gradient promises, without which a step is halved."""
+
+ROUNDING = 1e-12
+"""Relative rise of a sum of losses that is rounding."""
+
+MOST_HALVINGS = 30
+
+READS_IN_DOUBT = 10
+"""Reads after the decrement is small in which the steps may still carry a row."""
+
+WITHIN_SHARE = 1e-10
+"""Share of a column's variation within levels below which it does not vary there."""
+
+COLLINEAR = 1e-9
+"""Eigenvalue of the scaled Schur complement that is 0."""
+
+Read = Callable[[Vector, bool], LevelSums]
+"""Sums at a point, with M or without it."""
+
+
+@dataclass(frozen=True)
+class LevelEstimate:
+    """Where the reads ended.
+
+    Args:
+        point: the estimate.
+        sums: there, or a short step before it.
+        decrement: of the last point that was read.
+        correction: decrement of the last step but one.
+        reads: number of reads.
+    """
+
+    point: Vector
+    sums: LevelSums
+    decrement: float
+    correction: float
+    reads: int
+
+
+def decrement_of(sums: LevelSums, step: Vector, dispersed: bool) -> float:
+    """The length of a Newton step in standard errors of the worst contrast."""
+    squared = -sums.gradient.dot(step)
+    unit = sums.squares / sums.weight if dispersed else 1.0
+    return float(np.sqrt(max(squared, 0.0) / unit)) if unit > 0 else 0.0
+
+
+def newton_step(sums: LevelSums, bread: Eliminated) -> Vector:
+    """-H^-1 G."""
+    found = bread.solve(sums.gradient)
+    return Vector(-found.columns, -found.levels)
+
+
+@dataclass(frozen=True)
+class LevelNewton:
+    """Newton steps for the mean loss of rows with very many levels.
+
+    Args:
+        objective: the loss.
+        design: the columns, for messages.
+        names: of all columns of X.
+        tolerance: decrement at which reads end.
+        most_reads: number of reads.
+        exact: whether one step is exact, for least squares.
+    """
+
+    objective: Objective
+    design: LevelDesign
+    names: tuple[str, ...]
+    tolerance: float
+    most_reads: int
+    exact: bool
+
+    def minimise(self, read: Read, point: Vector, sums: LevelSums) -> LevelEstimate:
+        """The optimum, from a point with its sums."""
+        correction, reads, doubts, dispersed = np.inf, 1, 0, self.objective.dispersed
+        while True:
+            step = newton_step(sums, self._bread(sums))
+            length = decrement_of(sums, step, dispersed)
+            settled = self._is_settled(sums, step)
+            if length <= self.tolerance and settled:
+                point = point.plus(step)
+                break
+            doubts += length <= self.tolerance
+            if doubts > READS_IN_DOUBT or (reads >= self.most_reads and not settled):
+                raise self._separated(sums, step)
+            if reads >= self.most_reads:
+                break
+            meat = self.exact or length <= NEAR
+            point, sums, more = self._descend(lambda at, m=meat: read(at, m), point, sums, step)
+            reads, correction = reads + more, length
+        return LevelEstimate(point, sums, length, min(correction, 1e300), reads)
+
+    def _descend(
+        self, read: Callable[[Vector], LevelSums], point: Vector, sums: LevelSums, step: Vector
+    ) -> tuple[Vector, LevelSums, int]:
+        """The step, halved until the loss of all rows falls; and the reads that it took."""
+        slope, share = sums.gradient.dot(step), 1.0
+        slack = ROUNDING * (abs(sums.loss) + sums.weight)
+        for reads in range(1, MOST_HALVINGS + 1):
+            there = point.plus(step, share)
+            found = read(there)
+            lower = found.loss <= sums.loss + LEAST_FALL * share * slope + slack
+            if lower and np.isfinite(found.gradient.columns).all():
+                return there, found, reads
+            share /= 2
+        raise optimum_on_border(self.objective) if self.objective.bounded else self._no_descent()
+
+    def _no_descent(self) -> IdentificationError:
+        return IdentificationError(
+            "the loss falls along no Newton step: it has no minimum that could be found, or "
+            "columns are nearly collinear; rescale or drop columns, or choose another link"
+        )
+
+    def _is_settled(self, sums: LevelSums, step: Vector) -> bool:
+        """Whether no row at a boundary is carried by its own Newton step: an optimum exists."""
+        farthest = np.abs(step.levels).max(initial=0.0) + sums.largest @ np.abs(step.columns)
+        return float(farthest) * sums.pace < KEEPS_SIGN
+
+    def _bread(self, sums: LevelSums) -> Eliminated:
+        found = eliminate(sums.hessian)
+        if found is not None:
+            return found
+        S = schur_complement(sums.hessian)
+        if not np.isfinite(S).all():
+            raise self._no_descent()
+        _, values, Q = scaled_spectrum(S)
+        together = np.zeros(len(self.names), bool)
+        together[self.design.columns[np.abs(Q[:, 0]) > 1e-3 * np.abs(Q[:, 0]).max()]] = True
+        if values[0] > COLLINEAR:
+            raise self._no_descent()
+        raise IdentificationError(
+            f"columns {listed(together, self.names)} determine one another (collinear), beside the "
+            f"levels of {self.design.many.category.column}: their coefficients cannot be told "
+            "apart; drop one of them"
+        )
+
+    def _separated(self, sums: LevelSums, step: Vector) -> IdentificationError:
+        """The error for rows that columns separate, beyond levels with responses of one kind."""
+        reach = sums.largest * np.abs(step.columns)
+        moved = np.zeros(len(self.names), bool)
+        moved[self.design.columns[reach > 0.1 * reach.max(initial=0.0)]] = True
+        column = self.design.many.category.column
+        return IdentificationError(
+            f"the responses are separated along {listed(moved, self.names) or column}: the "
+            f"likelihood rises for ever in some direction beside those of single levels of "
+            f"{column}; drop the column, or join levels"
+        )
+
+
+def varies_within(sums: LevelSums) -> np.ndarray:
+    """Mask of the columns that vary within levels, (q,)."""
+    within, whole = np.diag(schur_complement(sums.hessian)), np.diag(sums.hessian.corner)
+    return within > WITHIN_SHARE * whole
