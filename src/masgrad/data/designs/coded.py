@@ -114,8 +114,11 @@ class CodedDesign(Structured):
 
     def sums_by(self, codes: np.ndarray, size: int, w: np.ndarray) -> np.ndarray:
         """Weighted sums of the rows of each level of a category, (size, p)."""
+        numbers = sums_of_rows(codes, size, w, self.numbers)
+        if not self.groups:
+            return numbers
         out = np.empty((size, self.shape[1]))
-        out[:, self.at] = sums_of_rows(codes, size, w, self.numbers)
+        out[:, self.at] = numbers
         for group in self.groups:
             both = group.weighted(w)
             out[:, group.columns] = table(codes, size, group.codes, group.size, both)
@@ -123,11 +126,12 @@ class CodedDesign(Structured):
 
     def only(self, columns: np.ndarray) -> "CodedDesign":
         """Some of the columns, given in ascending order."""
-        kept = np.isin(self.at, columns)
+        kept = np.flatnonzero(np.isin(self.at, columns))
         at = np.searchsorted(columns, self.at[kept])
         groups = [_part(group, columns) for group in self.groups]
-        numbers = self.numbers if kept.all() else self.numbers[:, kept]
-        return CodedDesign(numbers, at, [group for group in groups if group.size])
+        adjacent = len(kept) and len(kept) == kept[-1] - kept[0] + 1
+        chosen = slice(kept[0], kept[-1] + 1) if adjacent else kept  # a view, if it can be one
+        return CodedDesign(self.numbers[:, chosen], at, [g for g in groups if g.size])
 
     def largest(self, s: np.ndarray) -> np.ndarray:
         out = np.empty(self.shape[1])

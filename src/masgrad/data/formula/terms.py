@@ -174,7 +174,7 @@ class Terms:
     def _coded(self, columns: Columns, n: int) -> CodedDesign:
         """X with its categories as codes; NaN in a column of a category that is missing."""
         plain = [numbers for numbers, _, places in self._plan if not places]
-        written, at, groups, start = np.empty((n, len(plain))), [], [], 0
+        written, at, groups, start = empty_columns(n, len(plain)), [], [], 0
         for numbers, width, places in self._plan:
             if places:
                 where, kept, missing = _cells(places, columns)

@@ -92,7 +92,8 @@ class LevelDesign:
         group = next(g for g in X.groups if g.start == self.many.start)
         beside = X.only(self.columns)
         at = beside.at
-        numbers = (beside.numbers - self.centre[at]) / self.scale[at]
+        numbers = beside.numbers - self.centre[at]
+        numbers /= self.scale[at]
         return CodedDesign(numbers, at, beside.groups), group.codes
 
     def base(self) -> int | None:

@@ -118,8 +118,9 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         objective,
         levels.design,
         names,
+        start.largest(levels.design),
         TIGHTER * options.tolerance,
-        options.most_reads,
+        most_reads=options.most_reads,
         exact=family.name == "gaussian" and family.canonical,
     )
     done = newton.minimise(levels.read, point, sums)

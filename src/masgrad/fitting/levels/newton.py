@@ -88,6 +88,7 @@ class LevelNewton:
         objective: the loss.
         design: the columns, for messages.
         names: of all columns of X.
+        largest: the largest |z| of each column, (q,).
         tolerance: decrement at which reads end.
         most_reads: number of reads.
         exact: whether one step is exact, for least squares.
@@ -96,6 +97,7 @@ class LevelNewton:
     objective: Objective
     design: LevelDesign
     names: tuple[str, ...]
+    largest: np.ndarray
     tolerance: float
     most_reads: int
     exact: bool
@@ -112,7 +114,7 @@ class LevelNewton:
                 break
             doubts += length <= self.tolerance
             if doubts > READS_IN_DOUBT or (reads >= self.most_reads and not settled):
-                raise self._separated(sums, step)
+                raise self._separated(step)
             if reads >= self.most_reads:
                 break
             meat = self.exact or length <= NEAR
@@ -143,7 +145,7 @@ class LevelNewton:
 
     def _is_settled(self, sums: LevelSums, step: Vector) -> bool:
         """Whether no row at a boundary is carried by its own Newton step: an optimum exists."""
-        farthest = np.abs(step.levels).max(initial=0.0) + sums.largest @ np.abs(step.columns)
+        farthest = np.abs(step.levels).max(initial=0.0) + self.largest @ np.abs(step.columns)
         return float(farthest) * sums.pace < KEEPS_SIGN
 
     def _bread(self, sums: LevelSums) -> Eliminated:
@@ -164,9 +166,9 @@ class LevelNewton:
             "apart; drop one of them"
         )
 
-    def _separated(self, sums: LevelSums, step: Vector) -> IdentificationError:
+    def _separated(self, step: Vector) -> IdentificationError:
         """The error for rows that columns separate, beyond levels with responses of one kind."""
-        reach = sums.largest * np.abs(step.columns)
+        reach = self.largest * np.abs(step.columns)
         moved = np.zeros(len(self.names), bool)
         moved[self.design.columns[reach > 0.1 * reach.max(initial=0.0)]] = True
         column = self.design.many.category.column

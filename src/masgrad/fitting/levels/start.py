@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from masgrad.data.designs.coded import CodedDesign
 from masgrad.data.designs.group_sums import sums
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.identification.checks import optimum_on_border
@@ -34,6 +35,7 @@ class Totals(NamedTuple):
         inner: rows of each level above the lowest and below the highest response, (2, L).
         mean: of the columns, (q,); 0 of dummies, which keep their units.
         squares: sums of squares about the mean, (q,); the number of rows for dummies.
+        ends: smallest and largest value of each column, (2, q).
         span: smallest and largest response.
     """
 
@@ -45,6 +47,7 @@ class Totals(NamedTuple):
     inner: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
+    ends: np.ndarray
     span: tuple[float, float]
 
     @classmethod
@@ -65,6 +68,7 @@ class Totals(NamedTuple):
             np.array([sums(codes, size, one) for one in inside]),
             mean,
             squares,
+            _ends(X),
             response_range((X, y)),
         )
 
@@ -82,8 +86,18 @@ class Totals(NamedTuple):
             self.inner + other.inner,
             self.mean + share * step,
             self.squares + other.squares + between,
+            np.array(
+                [np.minimum(self.ends[0], other.ends[0]), np.maximum(self.ends[1], other.ends[1])]
+            ),
             (min(self.span[0], other.span[0]), max(self.span[1], other.span[1])),
         )
+
+
+def _ends(X: CodedDesign) -> np.ndarray:
+    """The smallest and the largest value of each column, (2, q); 0 and 1 of dummies."""
+    ends = np.array([np.zeros(X.shape[1]), np.ones(X.shape[1])])
+    ends[0, X.at], ends[1, X.at] = X.numbers.min(0), X.numbers.max(0)
+    return ends
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,11 @@ class LevelStart:
     totals: Totals
     sides: np.ndarray
     constants: np.ndarray
+
+    def largest(self, design: LevelDesign) -> np.ndarray:
+        """The largest |z| of each column of a design, (q,)."""
+        ends = self.totals.ends[:, np.isin(self.design.columns, design.columns)]
+        return np.abs((ends - design.centre) / design.scale).max(0)
 
 
 def first_read(reader: Reader, design: LevelDesign, objective: Objective) -> LevelStart:

@@ -32,7 +32,6 @@ class LevelSums(NamedTuple):
         meat: sum of g g', if asked for.
         information: the expected H, if asked for.
         squares: Pearson's X^2, for families with a dispersion.
-        largest: the largest |x| of each column, (q,).
         pace: the largest l'' / |l'| of rows whose response is at a boundary.
     """
 
@@ -44,7 +43,6 @@ class LevelSums(NamedTuple):
     meat: Arrow | None
     information: Arrow | None
     squares: float
-    largest: np.ndarray
     pace: float
 
     def plus(self, other: "LevelSums") -> "LevelSums":
@@ -58,7 +56,6 @@ class LevelSums(NamedTuple):
             _both(self.meat, other.meat),
             _both(self.information, other.information),
             self.squares + other.squares,
-            np.maximum(self.largest, other.largest),
             max(self.pace, other.pace),
         )
 
@@ -70,7 +67,6 @@ class LevelSums(NamedTuple):
             hessian=self.hessian.only(kept),
             meat=None if meat is None else meat.only(kept),
             information=None if expected is None else expected.only(kept),
-            largest=self.largest[kept],
         )
 
 
@@ -127,7 +123,6 @@ class LevelReader:
                 arrow(r * r) if meat else None,
                 arrow(family.information(t)) if information else None,
                 float(rows.weighted(squares).sum()) if family.dispersed else 0.0,
-                X.largest(np.ones(len(y))),
                 self._pace(y, r, w),
             )
 
