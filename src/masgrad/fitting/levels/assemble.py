@@ -57,7 +57,7 @@ def _errors(task: Task, design: LevelDesign, start: LevelStart, sums: LevelSums)
     assert bread is not None
     free, notes = len(design.columns) + int(design.live.sum()), ()
     dispersion = sums.squares / (sums.weight - free) if model.family.dispersed else 1.0
-    perfect = _is_perfect(model, sums, start.constants)
+    perfect = sums.squares < rounding_squares(model, start.constants)
     if cov_type == "nonrobust":
         H = sums.hessian if sums.information is None else sums.information
         expected, meat = eliminate(H), H.times(dispersion)
@@ -86,10 +86,10 @@ def _on_exact(count: int, design: LevelDesign) -> tuple[str, ...]:
     )
 
 
-def _is_perfect(model: GLM, sums: LevelSums, constants: np.ndarray) -> bool:
-    """Whether a Gaussian fit leaves nothing but rounding errors."""
-    unit = -2 * constants[0] if model.family.name == "gaussian" else np.inf
-    return np.isfinite(unit) and sums.squares <= ROUNDING_RESIDUAL * unit
+def rounding_squares(model: GLM, constants: np.ndarray) -> float:
+    """X^2 that rounding errors leave of Gaussian responses that are fitted perfectly."""
+    gaussian = model.family.name == "gaussian"
+    return float(-2 * ROUNDING_RESIDUAL * constants[0]) if gaussian else 0.0
 
 
 def assemble_levels(
@@ -102,7 +102,7 @@ def assemble_levels(
     """The record of a fit; its warnings are given here."""
     sums, sides, options = done.sums, start.sides, task.options
     found = _errors(task, design, start, sums)
-    names, far = task.source.names, _is_far(task.options, done)
+    names, far, advice = task.source.names, _is_far(task.options, done), base_advice(design)
     left_out = np.flatnonzero(design.left_out)
     _warn(design, names, left_out, sides)
     if far:
@@ -154,7 +154,7 @@ def assemble_levels(
         status=status,
         terms=task.terms,
         kind=task.model.in_words,
-        notes=found.notes,
+        notes=(*found.notes, *([f"{advice[0].upper()}{advice[1:]}."] if advice else [])),
         memory=task.options.memory,
         has_offset=options.offset is not None or options.exposure is not None,
     )
@@ -176,22 +176,17 @@ def _warn(
     design: LevelDesign, names: tuple[str, ...], left_out: np.ndarray, sides: np.ndarray
 ) -> None:
     """Warn of coefficients without an estimate: levels are counted."""
-    category, base = design.many.category, design.base()
+    category = design.many.category
     separated, empty = np.nan_to_num(sides) != 0, np.isnan(sides)
     if separated.any():
-        advice = ""
-        if base is not None and separated[base]:
-            other = category.levels[category.kept(True)[int(np.argmax(design.live[:base]))]]
-            advice = (
-                f"; every row of {category.column} = {category.levels[category.base]!r} is "
-                "separated, the level from which the others are measured: with "
-                f"C({category.column}, Treatment({other!r})) fewer coefficients are infinite"
-            )
+        advice = base_advice(design)
         say(
             SeparationWarning,
             f"the responses are separated along {int(separated.sum()):,} of "
-            f"{len(separated):,} levels of {category.column} ({_listed(design, separated)}): "
-            f"{Status.SEPARATED.message}{advice}",
+            f"{len(separated):,} levels of {category.column} ({_listed(design, separated)}), whose "
+            "rows have responses of one kind: the likelihood rises for ever along them, which have "
+            "no estimate and no interval; other coefficients are those of the other rows; join "
+            "levels, or leave such rows out" + (f"; {advice}" if advice else ""),
         )
     if empty.any():
         say(
@@ -206,6 +201,19 @@ def _warn(
             f"column {said} does not vary within the levels of {category.column}: its coefficient "
             "is not estimable beside them (NaN), and they are those of the fit without it; drop it",
         )
+
+
+def base_advice(design: LevelDesign) -> str:
+    """What to do if every row of the base level is separated; "" if it is not."""
+    category, base = design.many.category, design.base()
+    if base is None or design.live[base]:
+        return ""
+    other = category.levels[category.kept(True)[int(np.argmax(design.live[:base]))]]
+    return (
+        f"every row of {category.column} = {category.levels[category.base]!r} is separated, the "
+        f"level from which the others are measured: with C({category.column}, "
+        f"Treatment({other!r})) fewer coefficients are infinite"
+    )
 
 
 def _listed(design: LevelDesign, chosen: np.ndarray) -> str:

@@ -17,7 +17,7 @@ from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.fit import check_responses
 from masgrad.fitting.identification.checks import explain, without_minimum
 from masgrad.fitting.levels.arrow import Vector, eliminate
-from masgrad.fitting.levels.assemble import assemble_levels
+from masgrad.fitting.levels.assemble import assemble_levels, rounding_squares
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.fitted import LevelsFitted
 from masgrad.fitting.levels.newton import (
@@ -119,12 +119,13 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         levels.design,
         names,
         start.largest(levels.design),
-        TIGHTER * options.tolerance,
+        rounding_squares(model, start.constants),
+        tolerance=TIGHTER * options.tolerance,
         most_reads=options.most_reads,
         exact=family.name == "gaussian" and family.canonical,
     )
     done = newton.minimise(levels.read, point, sums)
-    done = _with_moments(replace(levels, family=family), done, task.needs_information)
+    done = _with_moments(newton, replace(levels, family=family), done, task.needs_information)
     return assemble_levels(task, levels.design, start, done, reader)
 
 
@@ -160,7 +161,9 @@ def _begin(
     return point, sums
 
 
-def _with_moments(levels: LevelReader, done: LevelEstimate, information: bool) -> LevelEstimate:
+def _with_moments(
+    newton: LevelNewton, levels: LevelReader, done: LevelEstimate, information: bool
+) -> LevelEstimate:
     """The estimate with the observed H and with M, by one more read if they are not there."""
     if done.sums.meat is not None and levels.family.convex and not information:
         return done
@@ -169,5 +172,6 @@ def _with_moments(levels: LevelReader, done: LevelEstimate, information: bool) -
     if bread is None:
         why = InputError("the Hessian is not positive definite at the estimate")
         raise without_minimum(GLM(levels.family), why, "try another link, or group the levels")
-    length = decrement_of(sums, newton_step(sums, bread), levels.family.dispersed)
+    step = newton_step(sums, bread)
+    length = decrement_of(sums, step, levels.family.dispersed, newton.floor)
     return replace(done, sums=sums, decrement=length, reads=done.reads + 1)

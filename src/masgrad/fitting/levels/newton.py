@@ -67,11 +67,15 @@ class LevelEstimate:
     reads: int
 
 
-def decrement_of(sums: LevelSums, step: Vector, dispersed: bool) -> float:
-    """The length of a Newton step in standard errors of the worst contrast."""
-    squared = -sums.gradient.dot(step)
+def decrement_of(sums: LevelSums, step: Vector, dispersed: bool, floor: float) -> float:
+    """The length of a Newton step in standard errors of the worst contrast.
+
+    It is 0 where X^2 is below `floor`, what rounding errors leave of a perfect fit.
+    """
+    if dispersed and sums.squares <= floor:
+        return 0.0
     unit = sums.squares / sums.weight if dispersed else 1.0
-    return float(np.sqrt(max(squared, 0.0) / unit)) if unit > 0 else 0.0
+    return float(np.sqrt(max(-sums.gradient.dot(step), 0.0) / unit))
 
 
 def newton_step(sums: LevelSums, bread: Eliminated) -> Vector:
@@ -89,6 +93,7 @@ class LevelNewton:
         design: the columns, for messages.
         names: of all columns of X.
         largest: the largest |z| of each column, (q,).
+        floor: X^2 that rounding errors leave.
         tolerance: decrement at which reads end.
         most_reads: number of reads.
         exact: whether one step is exact, for least squares.
@@ -98,6 +103,7 @@ class LevelNewton:
     design: LevelDesign
     names: tuple[str, ...]
     largest: np.ndarray
+    floor: float
     tolerance: float
     most_reads: int
     exact: bool
@@ -106,15 +112,15 @@ class LevelNewton:
         """The optimum, from a point with its sums."""
         correction, reads, doubts, dispersed = np.inf, 1, 0, self.objective.dispersed
         while True:
-            step = newton_step(sums, self._bread(sums))
-            length = decrement_of(sums, step, dispersed)
+            step = newton_step(sums, self._bread(sums, first=reads == 1))
+            length = decrement_of(sums, step, dispersed, self.floor)
             settled = self._is_settled(sums, step)
             if length <= self.tolerance and settled:
                 point = point.plus(step)
                 break
             doubts += length <= self.tolerance
             if doubts > READS_IN_DOUBT or (reads >= self.most_reads and not settled):
-                raise self._separated(step)
+                raise self._separated(step.columns)
             if reads >= self.most_reads:
                 break
             meat = self.exact or length <= NEAR
@@ -148,35 +154,39 @@ class LevelNewton:
         farthest = np.abs(step.levels).max(initial=0.0) + self.largest @ np.abs(step.columns)
         return float(farthest) * sums.pace < KEEPS_SIGN
 
-    def _bread(self, sums: LevelSums) -> Eliminated:
+    def _bread(self, sums: LevelSums, first: bool) -> Eliminated:
+        """H, eliminated; an error that names columns if it is singular."""
         found = eliminate(sums.hessian)
         if found is not None:
             return found
         S = schur_complement(sums.hessian)
         if not np.isfinite(S).all():
             raise self._no_descent()
-        _, values, Q = scaled_spectrum(S)
-        together = np.zeros(len(self.names), bool)
-        together[self.design.columns[np.abs(Q[:, 0]) > 1e-3 * np.abs(Q[:, 0]).max()]] = True
+        size, values, Q = scaled_spectrum(S)
         if values[0] > COLLINEAR:
             raise self._no_descent()
+        if not first and sums.pace:  # it was regular: information has vanished on the way
+            raise self._separated(Q[:, 0] / size)
         raise IdentificationError(
-            f"columns {listed(together, self.names)} determine one another (collinear), beside the "
+            f"columns {self._listed(Q[:, 0], 1e-3)} determine one another (collinear), beside the "
             f"levels of {self.design.many.category.column}: their coefficients cannot be told "
             "apart; drop one of them"
         )
 
-    def _separated(self, step: Vector) -> IdentificationError:
+    def _separated(self, direction: np.ndarray) -> IdentificationError:
         """The error for rows that columns separate, beyond levels with responses of one kind."""
-        reach = self.largest * np.abs(step.columns)
-        moved = np.zeros(len(self.names), bool)
-        moved[self.design.columns[reach > 0.1 * reach.max(initial=0.0)]] = True
         column = self.design.many.category.column
+        along = self._listed(self.largest * direction) or column
         return IdentificationError(
-            f"the responses are separated along {listed(moved, self.names) or column}: the "
-            f"likelihood rises for ever in some direction beside those of single levels of "
-            f"{column}; drop the column, or join levels"
+            f"the responses are separated along {along}: the likelihood rises for ever in some "
+            f"direction beside those of single levels of {column}; drop the column, or join levels"
         )
+
+    def _listed(self, loads: np.ndarray, share: float = 0.1) -> str:
+        """The columns with the largest loads."""
+        chosen = np.zeros(len(self.names), bool)
+        chosen[self.design.columns[np.abs(loads) > share * np.abs(loads).max(initial=0.0)]] = True
+        return listed(chosen, self.names)
 
 
 def varies_within(sums: LevelSums) -> np.ndarray:
