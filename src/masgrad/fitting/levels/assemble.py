@@ -16,7 +16,7 @@ from masgrad.fitting.fitted import FitInfo
 from masgrad.fitting.levels.arrow import Eliminated, Sandwich, Vector, eliminate
 from masgrad.fitting.levels.coefficients import standard_errors
 from masgrad.fitting.levels.design import LevelDesign
-from masgrad.fitting.levels.fitted import LevelsFitted
+from masgrad.fitting.levels.fitted import SHOWN_LEVELS, LevelsFitted
 from masgrad.fitting.levels.newton import LevelEstimate
 from masgrad.fitting.levels.start import LevelStart
 from masgrad.fitting.levels.sums import LevelSums
@@ -102,7 +102,7 @@ def assemble_levels(
     """The record of a fit; its warnings are given here."""
     sums, sides, options = done.sums, start.sides, task.options
     found = _errors(task, design, start, sums)
-    names, far, advice = task.source.names, _is_far(task.options, done), base_advice(design)
+    names, far = task.source.names, _is_far(task.options, done)
     left_out = np.flatnonzero(design.left_out)
     _warn(design, names, left_out, sides)
     if far:
@@ -154,7 +154,7 @@ def assemble_levels(
         status=status,
         terms=task.terms,
         kind=task.model.in_words,
-        notes=(*found.notes, *([f"{advice[0].upper()}{advice[1:]}."] if advice else [])),
+        notes=(*found.notes, *_notes(design)),
         memory=task.options.memory,
         has_offset=options.offset is not None or options.exposure is not None,
     )
@@ -201,6 +201,16 @@ def _warn(
             f"column {said} does not vary within the levels of {category.column}: its coefficient "
             "is not estimable beside them (NaN), and they are those of the fit without it; drop it",
         )
+
+
+def _notes(design: LevelDesign) -> list[str]:
+    """What a reader of the summary should know of the levels."""
+    many, advice = design.many, base_advice(design)
+    shown = (
+        f"{SHOWN_LEVELS} of {many.size:,} coefficients of {many.category.name} are shown; "
+        "result.to_frame() has all of them."
+    )
+    return [shown, *([f"{advice[0].upper()}{advice[1:]}."] if advice else [])]
 
 
 def base_advice(design: LevelDesign) -> str:

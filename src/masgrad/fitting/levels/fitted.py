@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms
 
 
+SHOWN_LEVELS = 5
+"""Levels that have a line in a summary."""
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class LevelsFitted:
     """An estimate of theta* in which one category has very many levels.

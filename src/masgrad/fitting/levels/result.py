@@ -10,7 +10,7 @@ import numpy as np
 
 from masgrad.errors import InputError
 from masgrad.fitting.levels.coefficients import LevelCoefficients
-from masgrad.fitting.levels.fitted import LevelsFitted
+from masgrad.fitting.levels.fitted import SHOWN_LEVELS, LevelsFitted
 from masgrad.fitting.levels.prediction import predicted_columns
 from masgrad.fitting.results.constraints import places_of
 from masgrad.fitting.results.contrasts import Region
@@ -24,9 +24,6 @@ from masgrad.fitting.results.prediction import (
 )
 from masgrad.fitting.results.result import Shown
 from masgrad.types import float64
-
-SHOWN_LEVELS = 5
-"""Levels that have a line in a summary."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)

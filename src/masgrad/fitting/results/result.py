@@ -58,7 +58,8 @@ class Shown(Tested):
         shown = ", ".join(f"{t:.4g} +- {s:.2g}" for t, s in pairs)
         more = ", ..." if len(self.theta) > 6 else ""
         kind = printable(self.kind)
-        return f"Result({kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
+        name = type(self).__name__
+        return f"{name}({kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
