@@ -125,6 +125,7 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         exact=family.name == "gaussian" and family.canonical,
     )
     done = newton.minimise(levels.read, point, sums)
+    _check_information(done.sums, levels.design)
     done = _with_moments(newton, replace(levels, family=family), done, task.needs_information)
     return assemble_levels(task, levels.design, start, done, reader)
 
@@ -137,6 +138,17 @@ def _check_count(start: LevelStart, p: int) -> None:
         raise IdentificationError(
             f"{said} cannot estimate {p} parameters with intervals; more rows than parameters are "
             "needed"
+        )
+
+
+def _check_information(sums: LevelSums, design: LevelDesign) -> None:
+    """Refuse an estimate at which some level's curvature has vanished."""
+    none = design.live & ~(sums.hessian.diagonal > 0)
+    if none.any():
+        raise IdentificationError(
+            f"at the estimate {int(none.sum()):,} levels of {design.many.category.column} have "
+            "means at a limit of their range to rounding, such as 0 or 1, and no information is "
+            "left about them; drop a column that all but separates the responses, or join levels"
         )
 
 

@@ -8,6 +8,10 @@ it is kept or halved. The length of a step in standard errors of the worst contr
 Reads end once it is small, and no row at the end of its range is carried by its own Newton step:
 in separated rows every Newton step does that, however short it is in standard errors
 (`identification/rank.py`). Where the loss is not convex steps are Fisher's scoring.
+
+A level of a few rows may be where its curvature vanishes, such as that of a Poisson mean near 0,
+and a step g / d of its own would end nowhere. So d is at least |g| / 4 in a step, unless the loss
+is quadratic; as g vanishes this changes nothing.
 """
 
 from collections.abc import Callable
@@ -43,6 +47,9 @@ WITHIN_SHARE = 1e-10
 
 COLLINEAR = 1e-9
 """Eigenvalue of the scaled Schur complement that is 0."""
+
+LONGEST = 4.0
+"""Longest move of a level in a step, in units of its predictor, beyond that of the columns."""
 
 Read = Callable[[Vector, bool], LevelSums]
 """Sums at a point, with M or without it."""
@@ -112,7 +119,7 @@ class LevelNewton:
         """The optimum, from a point with its sums."""
         correction, reads, doubts, dispersed = np.inf, 1, 0, self.objective.dispersed
         while True:
-            step = newton_step(sums, self._bread(sums, first=reads == 1))
+            step = newton_step(sums, self._bread(self._damped(sums), first=reads == 1))
             length = decrement_of(sums, step, dispersed, self.floor)
             settled = self._is_settled(sums, step)
             if length <= self.tolerance and settled:
@@ -153,6 +160,13 @@ class LevelNewton:
         """Whether no row at a boundary is carried by its own Newton step: an optimum exists."""
         farthest = np.abs(step.levels).max(initial=0.0) + self.largest @ np.abs(step.columns)
         return float(farthest) * sums.pace < KEEPS_SIGN
+
+    def _damped(self, sums: LevelSums) -> LevelSums:
+        """The sums with d large enough for no level to move far by itself."""
+        if self.exact or self.objective.bounded:
+            return sums
+        d = np.maximum(sums.hessian.diagonal, np.abs(sums.gradient.levels) / LONGEST)
+        return sums._replace(hessian=sums.hessian._replace(diagonal=d))
 
     def _bread(self, sums: LevelSums, first: bool) -> Eliminated:
         """H, eliminated; an error that names columns if it is singular."""
