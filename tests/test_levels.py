@@ -124,6 +124,19 @@ def test_a_fit_by_default_is_near_the_optimum(rng, few, monkeypatch):
     assert ours.status is mg.Status.CONVERGED and ours.fit_info.remainder < 1e-3
 
 
+@pytest.mark.parametrize("seed", [2, 10])
+def test_levels_of_one_row_do_not_run_away(seed, few, monkeypatch):
+    """By Newton steps of their own some would end where their curvature is 0 to rounding."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(440, 2)), columns=["a", "b"])
+    table["g"] = np.concatenate([np.arange(40), rng.integers(30, 40, 400)])
+    mean = np.exp(np.clip(2.5 * (table["a"] - table["b"]), -20, 8))
+    table["y"] = np.maximum(rng.poisson(mean * rng.gamma(1.5, 1 / 1.5, 440)), table.index < 40)
+    given = {"family": "negative_binomial(0.7)", "passes": "converge"}
+    ours = mg.glm("y ~ a + b + C(g)", table, **given)
+    assert_equal(ours, dense(monkeypatch, "y ~ a + b + C(g)", table, **given), rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind, cov_type", [("HC0", "robust"), ("nonrobust", "nonrobust")])
 def test_statsmodels_agrees(kind, cov_type, rng, few):
     table = rows(rng)
