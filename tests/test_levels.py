@@ -21,6 +21,7 @@ from masgrad.errors import (
 )
 from masgrad.fitting.levels.arrow import Arrow, Sandwich, Vector, eliminate
 from masgrad.fitting.levels.result import LevelsResult
+from masgrad.models.families import LINKS
 
 LEVELS = 40
 
@@ -72,18 +73,24 @@ def assert_equal(ours, theirs, rtol=1e-6):
 FITS = [
     ("gaussian", None, "a + b + C(h) + C(g)", {"cov_type": "robust"}),
     ("gaussian", None, "a + C(g) + b", {"cov_type": "nonrobust", "weights": "w"}),
-    ("gaussian", None, "C(g) - 1", {"cov_type": "HC1", "offset": "o"}),
+    pytest.param(
+        "gaussian", None, "C(g) - 1", {"cov_type": "HC1", "offset": "o"}, marks=pytest.mark.long
+    ),
     ("poisson", None, "C(h) + a + C(g, Treatment(7))", {"offset": "o", "weights": "w"}),
     ("poisson", None, "a + b + C(g)", {"cov_type": "nonrobust", "exposure": "w"}),
     ("binomial", None, "a + b + C(g)", {"weights": "w"}),
-    ("binomial", None, "C(g)", {"cov_type": "nonrobust"}),
-    ("binomial", "probit", "a + C(g) - 1", {"cov_type": "nonrobust"}),
+    pytest.param("binomial", None, "C(g)", {"cov_type": "nonrobust"}, marks=pytest.mark.long),
+    pytest.param(
+        "binomial", "probit", "a + C(g) - 1", {"cov_type": "nonrobust"}, marks=pytest.mark.long
+    ),
     ("gamma", "log", "a + b + C(g)", {"cov_type": "HC1", "weights": "w"}),
-    ("gamma", "log", "a + b + C(g)", {"cov_type": "nonrobust"}),
-    ("gamma", "inverse", "a + C(g)", {}),
-    ("inverse_gaussian", "log", "a + C(g)", {"cov_type": "nonrobust"}),
-    ("tweedie(1.5)", None, "a + b + C(g)", {"offset": "o"}),
-    ("negative_binomial(1.0)", None, "a + b + C(g)", {}),
+    pytest.param("gamma", "log", "a + b + C(g)", {"cov_type": "nonrobust"}, marks=pytest.mark.long),
+    pytest.param("gamma", "inverse", "a + C(g)", {}, marks=pytest.mark.long),
+    pytest.param(
+        "inverse_gaussian", "log", "a + C(g)", {"cov_type": "nonrobust"}, marks=pytest.mark.long
+    ),
+    pytest.param("tweedie(1.5)", None, "a + b + C(g)", {"offset": "o"}, marks=pytest.mark.long),
+    pytest.param("negative_binomial(1.0)", None, "a + b + C(g)", {}, marks=pytest.mark.long),
 ]
 
 
@@ -112,6 +119,26 @@ def test_fits_are_those_with_every_level_written_out(
     columns = [r.predict(table[:60], interval=0.9) for r in (ours, theirs)]
     np.testing.assert_allclose(*columns, rtol=1e-6)
     np.testing.assert_allclose(ours.predict(table[:60]), columns[0]["mean"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family, link", [(f, link) for f in LINKS for link in LINKS[f]])
+@pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])
+def test_every_family_and_link(family, link, cov_type, rng, few, monkeypatch):
+    n = 3000
+    table = pd.DataFrame({"a": rng.uniform(-1, 1, n), "g": rng.integers(0, LEVELS, n)})
+    t = 2 + 0.3 * table["a"] + rng.uniform(size=LEVELS)[table["g"]]
+    mean = {"identity": t, "log": np.exp(t - 2), "sqrt": t**2, "inverse": 1 / t}
+    mean = mean.get(link, t**-0.5)
+    if family == "bernoulli":
+        table["y"] = (rng.random(n) < (np.exp(-t) if link == "log" else t / 5)) * 1.0
+    elif family in ("poisson", "tweedie", "negative_binomial"):
+        table["y"] = rng.poisson(mean) * 1.0
+    else:
+        table["y"] = rng.gamma(4.0, mean / 4.0)
+    given = {"family": mg.GLM(family, link), "cov_type": cov_type, "passes": "converge"}
+    ours = mg.glm("y ~ a + C(g)", table, **given)
+    assert_equal(ours, dense(monkeypatch, "y ~ a + C(g)", table, **given))
 
 
 def test_a_fit_by_default_is_near_the_optimum(rng, few, monkeypatch):
@@ -252,6 +279,16 @@ def test_collinear_and_separating_columns_are_named(rng, few):
     table["y"] = table["binomial"].where(table["k"] == 0, 1.0)
     with pytest.raises(IdentificationError, match="separated along k: "):
         mg.glm("y ~ k + b + C(g)", table, family="binomial")
+
+
+def test_levels_whose_means_would_fall_for_ever_are_refused(rng, few):
+    table = rows(rng)
+    table["y"] = np.exp(table["a"]).where(table["g"] != 4, -1.0)
+    with pytest.raises(InputError, match="1 levels of g have no response above 0"):
+        mg.glm("y ~ a + C(g)", table, family="gaussian", link="log")
+    table["y"] = table["poisson"].where(table["g"] != 4, 0.0)
+    with pytest.raises(InputError, match="needs x'theta > 0"):
+        mg.glm("y ~ C(g)", table, family="poisson", link="identity")
 
 
 def test_a_perfect_fit_ends(rng, few):

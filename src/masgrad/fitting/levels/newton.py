@@ -119,8 +119,9 @@ class LevelNewton:
         """The optimum, from a point with its sums."""
         correction, reads, doubts, dispersed = np.inf, 1, 0, self.objective.dispersed
         while True:
-            step = newton_step(sums, self._bread(self._damped(sums), first=reads == 1))
-            length = decrement_of(sums, step, dispersed, self.floor)
+            damped = self._damped(sums)
+            step = newton_step(sums, self._bread(damped, first=reads == 1))
+            length = decrement_of(sums, step, dispersed, self.floor) + _held_back(sums, damped)
             settled = self._is_settled(sums, step)
             if length <= self.tolerance and settled:
                 point = point.plus(step)
@@ -201,6 +202,14 @@ class LevelNewton:
         chosen = np.zeros(len(self.names), bool)
         chosen[self.design.columns[np.abs(loads) > share * np.abs(loads).max(initial=0.0)]] = True
         return listed(chosen, self.names)
+
+
+def _held_back(sums: LevelSums, damped: LevelSums) -> float:
+    """The length of what damping has taken from the levels' own steps g / d."""
+    held = damped.hessian.diagonal > sums.hessian.diagonal
+    g, d = sums.gradient.levels[held], sums.hessian.diagonal[held]
+    with np.errstate(divide="ignore"):
+        return float(np.sqrt((g * g / d).sum()))
 
 
 def varies_within(sums: LevelSums) -> np.ndarray:

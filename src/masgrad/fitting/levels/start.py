@@ -57,7 +57,7 @@ class Totals(NamedTuple):
         mean, squares = np.zeros(X.shape[1]), np.full(X.shape[1], float(len(y)))
         mean[X.at] = X.numbers.mean(0)
         squares[X.at] = np.square(X.numbers - mean[X.at]).sum(0)
-        inside = (y > family.lowest) * 1.0, (y < family.highest) * 1.0
+        inside = (y > _lowest(family)) * 1.0, (y < family.highest) * 1.0
         known = np.zeros(size) if offset is None else sums(codes, size, rows.weighted(offset))
         return cls(
             len(y),
@@ -91,6 +91,12 @@ class Totals(NamedTuple):
             ),
             (min(self.span[0], other.span[0]), max(self.span[1], other.span[1])),
         )
+
+
+def _lowest(family: Family) -> float:
+    """The lowest response, or the end of the means' range for Gaussian responses."""
+    positive = family.name == "gaussian" and family.link != "identity"
+    return 0.0 if positive else family.lowest
 
 
 def _ends(X: CodedDesign) -> np.ndarray:
@@ -164,6 +170,12 @@ def _sides(total: Totals, family: Family, objective: Objective, design: LevelDes
             "others are measured; choose another: C(column, Treatment(level))"
         )
     at_end = (low | high) & ~empty
+    if family.name == "gaussian" and at_end.any():
+        raise InputError(
+            f"{int(at_end.sum()):,} levels of {design.many.category.column} have no response above "
+            f"0, and every mean of the gaussian family with the {family.link} link is: the fit "
+            "improves for ever as their means fall to 0; use link='identity', or join levels"
+        )
     if at_end.any() and family.separable is False and np.isfinite(family.domain).any():
         raise optimum_on_border(objective)
     sides = np.where(at_end & family.separable, np.where(low, -1.0, 1.0), 0.0)
