@@ -12,6 +12,7 @@ from scipy import sparse
 import masgrad as mg
 from masgrad.data.formula import terms as formula_terms
 from masgrad.errors import (
+    AccuracyWarning,
     IdentificationError,
     IdentificationWarning,
     InputError,
@@ -395,6 +396,16 @@ def test_views_show_the_columns_and_a_few_levels(rng, few, tmp_path):
 def test_options_that_are_refused(keywords, match, rng, few):
     with pytest.raises(InputError, match=f"has 40 levels.*{match}"):
         mg.glm("gaussian ~ a + C(g)", rows(rng), **keywords)
+
+
+def test_few_reads_end_with_a_warning(rng, few):
+    table = rows(rng)
+    with pytest.warns(AccuracyWarning, match="may still be"):
+        r = mg.glm("poisson ~ a + C(g)", table, family="poisson", passes=2)
+    assert r.status is mg.Status.READS_USED_UP and r.fit_info.remainder > 0.1
+    exact = mg.glm("poisson ~ a + C(g)", table, family="poisson")
+    away = (r.params - exact.params) / exact.bse
+    assert 0.01 < np.abs(away).max() < 10 * r.fit_info.remainder
 
 
 def test_calls_that_are_refused(rng, few, tmp_path):

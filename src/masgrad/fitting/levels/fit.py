@@ -33,7 +33,6 @@ from masgrad.fitting.objective.coordinates import identity
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
@@ -48,7 +47,7 @@ def fit_levels(task: Task) -> LevelsFitted:
     """Fit a model by formula in which one category has very many levels."""
     assert task.terms is not None
     many = many_levels(task.terms)
-    check_options(task.options, task.source.rereadable, many)
+    check_asked_for(task, many)
     bar = Progress(None, task.options.progress, "rows")
     with np.errstate(over="ignore", invalid="ignore"), own_cores(), bar:
         reader = Reader(task.source, task.options.threads, Monitor(bar))
@@ -60,15 +59,17 @@ def fit_levels(task: Task) -> LevelsFitted:
             raise explain(task.model, beside, Sample(rows, False), rows) from None
 
 
-def check_options(options: Options, rereadable: bool, many: ManyLevels) -> None:
+def check_asked_for(task: Task, many: ManyLevels) -> None:
     """Refuse what a fit with very many levels does not do."""
+    options = task.options
     wanted = {
+        f"the loss {type(task.model).__name__}": not isinstance(task.model, GLM),
         "a penalty": options.penalty is not None,
         "cov_type='HC3'": options.cov_type == "HC3",
         "method='chains'": options.method == "chains",
         "start=": options.start is not None,
         "passes=1": options.passes == 1,
-        "an iterator, which is read once": not rereadable,
+        "an iterator, which is read once (mg.Stream can be read again)": not task.source.rereadable,
     }
     for what, asked in wanted.items():
         if asked:

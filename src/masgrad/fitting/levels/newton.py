@@ -127,7 +127,7 @@ class LevelNewton:
                 point = point.plus(step)
                 break
             doubts += length <= self.tolerance
-            if doubts > READS_IN_DOUBT or (reads >= self.most_reads and not settled):
+            if doubts > READS_IN_DOUBT:
                 raise self._separated(step.columns)
             if reads >= self.most_reads:
                 break
