@@ -16,7 +16,7 @@ from masgrad.data.formula import terms as formula_terms
 from masgrad.data.formula.cells import cells_of_rows
 from masgrad.data.sparse import SparseRows
 from masgrad.data.tables.levels import MISSING
-from masgrad.errors import InputError, MissingWarning, SeparationWarning
+from masgrad.errors import IdentificationError, InputError, MissingWarning, SeparationWarning
 from masgrad.models.gram import gram, gram_and_peak
 
 
@@ -300,3 +300,19 @@ def test_sparse_rows_are_read_once_for_their_hessian(rng):
 def test_full_rows_of_a_sparse_matrix_are_written_out(rng):
     X = sparse.csr_array(rng.normal(size=(50, 80)))
     assert not SparseRows(X).thin and isinstance(SparseRows(X)[:3], np.ndarray)
+
+
+def test_sums_by_level_and_some_of_the_columns_are_those_of_the_dense_matrix(rng):
+    X, codes, w = design(rng, columns=5), rng.integers(0, 30, 500), rng.normal(size=500)
+    D, levels = X.dense(), np.eye(30)[codes]
+    expected = levels.T @ (w[:, None] * D)
+    np.testing.assert_allclose(X.sums_by(codes, 30, w), expected, rtol=1e-12, atol=1e-12)
+    for columns in (np.arange(17), np.array([0, 3, 4, 9, 13]), np.array([1, 10]), np.arange(2, 9)):
+        np.testing.assert_array_equal(X.only(columns).dense(), D[:, columns])
+
+
+def test_collinear_columns_beside_a_coded_category_are_named(rng):
+    g = rng.integers(0, 50, 3000)
+    table = pd.DataFrame({"a": rng.normal(size=3000), "g": g, "k": np.sin(g)})
+    with pytest.raises(IdentificationError, match=r"'k'.*determine one another"):
+        mg.glm("y ~ a + k + C(g)", table.assign(y=table.a + rng.normal(size=3000)))

@@ -16,7 +16,8 @@ ROOT = Path(masgrad.__file__).parent
 FITTING = ROOT / "fitting"
 ORDER = (
     *("options", "sources", "task", "objective", "identification", "optimise", "uncertainty"),
-    *("status", "fitted", "assemble", "fit", "figures", "penalised", "results", "api", "commands"),
+    *("status", "fitted", "assemble", "fit", "figures", "penalised", "results", "levels"),
+    *("api", "commands"),
 )
 """A file may import from its own part of `fitting` and from those before it."""
 
@@ -27,11 +28,13 @@ FOR_THEIR_WEIGHT = {
     "masgrad.models.mixture",
     "masgrad.models.network",
     "masgrad.penalties.penalty",
+    "masgrad.fitting.levels.fit",
+    "masgrad.fitting.levels.result",
     "masgrad.fitting.penalised.path_plot",
     "masgrad.fitting.results.views.plots",
 }
 """Imported inside a function because they bring NumPy (to the command line), pyarrow, JAX or
-matplotlib; nothing else is."""
+matplotlib, or a package that few fits need; nothing else is."""
 
 MODULES = [p for p in ROOT.rglob("*.py") if p.name != "__init__.py"]
 

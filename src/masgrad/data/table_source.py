@@ -199,7 +199,7 @@ def table_rows(
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
     kept = medium.count if isinstance(medium, Memory) else 0  # blocks of files are held by dozens
-    block = block or block_of(kept, len(terms.names), terms.is_coded)
+    block = block or block_of(kept, terms.width, terms.is_coded)
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source

@@ -1,6 +1,6 @@
 """`fit`, `glm` and `penalty_path`: estimates with intervals, without a step size to choose."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
@@ -15,6 +15,9 @@ from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.penalties.penalty import Penalty
 from masgrad.types import float64
+
+if TYPE_CHECKING:
+    from masgrad.fitting.levels.result import LevelsResult
 
 POSITIONAL = ("passes", "penalty", "weights")
 OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)
@@ -32,7 +35,7 @@ def fit(
     penalty: Penalty | None = None,
     weights: Any = None,
     **keywords: Any,
-) -> Result:
+) -> "Result | LevelsResult":
     """Minimise the mean loss over the data, with confidence intervals for theta*.
 
     Args:
@@ -53,6 +56,11 @@ def fit(
     """
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     task = _task("fit", model, data, given | keywords)
+    if task.terms is not None and task.terms.large:
+        from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
+        from masgrad.fitting.levels.result import LevelsResult
+
+        return LevelsResult.of(fit_levels(task))
     fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
     return Result.of(fitted)
 
@@ -93,6 +101,12 @@ def penalty_path(
     known = ("penalty", "weights", "count", *PATH_KEYWORDS)
     given = {"penalty": penalty, "weights": weights}
     task = _task("penalty_path", model, data, given | keywords, known)
+    if task.terms is not None and task.terms.large:
+        large = task.terms.large[0]
+        raise InputError(
+            f"{large.name} has {len(large.levels):,} levels, too many for a fit with a penalty; "
+            "group them"
+        )
     return penalty_path_of(task, check_count("count", count, 2))
 
 
@@ -120,7 +134,7 @@ def _task(
 @float64
 def glm(
     formula: str, data: Any, family: Any = "gaussian", link: str | None = None, **keywords: Any
-) -> Result:
+) -> "Result | LevelsResult":
     """A generalised linear model of a table, by formula.
 
     Args:

@@ -156,6 +156,27 @@ class CodedDesign(Structured):
             for group, column in zip((a, b), beside, strict=False):
                 G[group.columns, j] = G[j, group.columns] = column
 
+    def sums_by(self, codes: np.ndarray, size: int, w: np.ndarray) -> np.ndarray:
+        """Weighted sums of the rows of each level of a category, (size, p)."""
+        numbers = sums_of_rows(codes, size, w, self.numbers)
+        if not self.groups:
+            return numbers
+        out = np.empty((size, self.shape[1]))
+        out[:, self.at] = numbers
+        for group in self.groups:
+            both = group.weighted(w)
+            out[:, group.columns] = table(codes, size, group.codes, group.size, both)
+        return out
+
+    def only(self, columns: np.ndarray) -> "CodedDesign":
+        """Some of the columns, given in ascending order."""
+        kept = np.flatnonzero(np.isin(self.at, columns))
+        at = np.searchsorted(columns, self.at[kept])
+        groups = [_part(group, columns) for group in self.groups]
+        adjacent = len(kept) and len(kept) == kept[-1] - kept[0] + 1
+        chosen = slice(kept[0], kept[-1] + 1) if adjacent else kept  # a view, if it can be one
+        return CodedDesign(self.numbers[:, chosen], at, [g for g in groups if g.size])
+
     def largest(self, s: np.ndarray) -> np.ndarray:
         out, whole = np.empty(self.shape[1]), s.max(initial=0.0)
         for j, place in enumerate(self.at):
@@ -226,6 +247,17 @@ def _set_diagonal(G: np.ndarray, group: Group, values: np.ndarray) -> None:
 def _set_table(G: np.ndarray, a: Group, b: Group, values: np.ndarray) -> None:
     """The two blocks between two groups."""
     G[a.columns, b.columns], G[b.columns, a.columns] = values, values.T
+
+
+def _part(group: Group, columns: np.ndarray) -> Group:
+    """Some columns of the group; rows of the others have none."""
+    start, stop = np.searchsorted(columns, [group.start, group.start + group.size])
+    size = int(stop - start)
+    if size in (0, group.size):
+        return group._replace(start=int(start), size=size)
+    codes = np.full(group.size + 1, size)
+    codes[columns[start:stop] - group.start] = np.arange(size)
+    return group._replace(start=int(start), size=size, codes=codes[group.codes])
 
 
 def _over(group: Group, scale: np.ndarray) -> Group:

@@ -2,11 +2,18 @@
 
 The mean and the deviation of scale(a) become numbers of its expression, (a - mean) / deviation, so
 that later tables are centred and scaled as the first one was.
+
+Which categories lose a column, so that X has full rank by its structure (`full_rank`): a category's
+columns sum to the intercept's, so beside an intercept one of them (the base) goes. In general a
+product of factors spans a sum of spaces, one for each choice of "reduced" or "left out" for each of
+its categories; spaces that earlier terms span are taken away, and what remains is joined again
+wherever  (rest) + (rest):(reduced) = (rest):(full)  allows: R's rule, as patsy and formulaic do.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +22,7 @@ import pyarrow as pa
 from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.expressions import LEARNED, Expression, columns_of, evaluate
 from masgrad.data.formula.formulas import Factor, Formula
-from masgrad.data.formula.terms import Category, Number, Terms, full_rank
+from masgrad.data.formula.terms import Category, Coded, Number, Part, Terms
 from masgrad.data.tables.levels import Found, check_missing, check_text, order
 from masgrad.data.tables.medium import Medium, is_number, is_text, length_of, not_numeric
 from masgrad.errors import InputError, InputTypeError
@@ -207,3 +214,46 @@ def _check_finite(good: np.ndarray, columns: Sequence[str], medium: Medium, row:
             f"center() or scale() of {said} has no value at {place}; drop or impute missing rows "
             "first"
         )
+
+
+# Which categories lose their base level.
+
+
+def full_rank(terms: Iterable[Sequence[str]], categories: set[str]) -> list[Coded]:
+    """The products that make up X, in order, for terms given as names of factors."""
+    spanned: set[frozenset[Part]] = set()
+    coded: list[Coded] = []
+    for term in terms:
+        new = [space for space in _spaces(term, categories) if frozenset(space) not in spanned]
+        spanned.update(map(frozenset, new))
+        coded += _join(new)
+    return coded
+
+
+def _spaces(term: Sequence[str], categories: set[str]) -> list[Coded]:
+    """The spaces whose sum a term spans: each category either reduced or omitted."""
+    choices = [[((f, True),), ()] if f in categories else [((f, False),)] for f in term]
+    return [sum(choice, ()) for choice in product(*choices)]
+
+
+def _join(spaces: Sequence[Coded]) -> list[Coded]:
+    """The smallest set of products with the same span, short ones first."""
+    joined: list[Coded] = []
+    for space in sorted(spaces, key=len):
+        partner = next((other for other in joined if _extra(space, other) is not None), None)
+        if partner is None:
+            joined.append(space)
+            continue
+        extra = _extra(space, partner)
+        full = tuple((part[0], False) if part == extra else part for part in space)
+        joined = _join([other for other in joined if other != partner] + [full])
+    return joined
+
+
+def _extra(space: Coded, other: Coded) -> Part | None:
+    """The reduced factor by which a product exceeds another, if that is the only difference."""
+    more = set(space) - set(other)
+    if len(space) - 1 != len(other) or len(more) != 1:
+        return None
+    extra = more.pop()
+    return extra if extra[1] else None

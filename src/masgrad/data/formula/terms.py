@@ -3,15 +3,9 @@
 A factor is a number (an expression of columns) or a category (a column with its levels, known once
 and for all). A term is a product of factors; a category that loses its base level is `reduced`.
 Nothing here holds code: terms are saved as JSON and read again.
-
-Which categories lose a column, so that X has full rank by its structure (`full_rank`): a category's
-columns sum to the intercept's, so beside an intercept one of them (the base) goes. In general a
-product of factors spans a sum of spaces, one for each choice of "reduced" or "left out" for each of
-its categories; spaces that earlier terms span are taken away, and what remains is joined again
-wherever  (rest) + (rest):(reduced) = (rest):(full)  allows: R's rule, as patsy and formulaic do.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain, product
@@ -36,6 +30,9 @@ Coded = tuple[Part, ...]
 
 NOWHERE = -2
 """The column of X of a missing category: none, and the row has no value in any."""
+
+DENSE_LEVELS = 1000
+"""Levels up to which a category has columns of a dense Gram matrix."""
 
 CODED_COLUMNS = 24
 """Columns of categories from which products of dense columns take longer than sums by level."""
@@ -147,8 +144,8 @@ class Terms:
     def matrix(self, columns: Columns) -> np.ndarray | CodedDesign:
         """X of shape (n, p) in float64: with contiguous columns, or coded if `is_coded`."""
         n = len(next(iter(columns.values())))
-        if self.is_coded and (coded := self._coded(columns, n)) is not None:
-            return coded
+        if self.is_coded:
+            return self._coded(columns, n)
         X = empty_columns(n, len(self.names))
         start = 0
         for numbers, width, places in self._plan:
@@ -161,15 +158,29 @@ class Terms:
         """Whether categories have so many columns that they stay codes."""
         return sum(width for _, width, places in self._plan if places) >= CODED_COLUMNS
 
-    def _coded(self, columns: Columns, n: int) -> CodedDesign | None:
-        """X with its categories as codes; None if a category is missing somewhere."""
+    @property
+    def large(self) -> list[Category]:
+        """Categories of so many levels that their columns are not written out, nor their Gram."""
+        categories = (f for f in self.factors.values() if isinstance(f, Category))
+        return [category for category in categories if len(category.levels) > DENSE_LEVELS]
+
+    @property
+    def width(self) -> int:
+        """The number of columns of X beside those of large categories."""
+        return len(self.names) - sum(len(category.levels) - 1 for category in self.large)
+
+    def _coded(self, columns: Columns, n: int) -> CodedDesign:
+        """X with its categories as codes; NaN in a column of a category that is missing."""
         plain = [numbers for numbers, _, places in self._plan if not places]
         written, at, groups, start = empty_columns(n, len(plain)), [], [], 0
         for numbers, width, places in self._plan:
             if places:
-                if (codes := cells_of_rows(places, columns, width)) is None:
-                    return None
+                codes = cells_of_rows(places, columns, width)
                 value = _product(numbers, columns, np.empty(n)) if numbers else None
+                if codes is None:
+                    where, kept, missing = _cells(places, columns)
+                    codes = np.where(kept, where, np.where(missing, 0, width))
+                    value = np.where(missing, np.nan, 1.0 if value is None else value)
                 if value is not None:
                     value[codes == width] = 0.0  # it stands in no column
                 groups.append(Group(start, width, codes, value))
@@ -266,43 +277,3 @@ def _cells(places: Places, columns: Columns) -> tuple[np.ndarray, np.ndarray, np
         where += stride * column
         stride *= column_of.max() + 1
     return where, kept, missing
-
-
-def full_rank(terms: Iterable[Sequence[str]], categories: set[str]) -> list[Coded]:
-    """The products that make up X, in order, for terms given as names of factors."""
-    spanned: set[frozenset[Part]] = set()
-    coded: list[Coded] = []
-    for term in terms:
-        new = [space for space in _spaces(term, categories) if frozenset(space) not in spanned]
-        spanned.update(map(frozenset, new))
-        coded += _join(new)
-    return coded
-
-
-def _spaces(term: Sequence[str], categories: set[str]) -> list[Coded]:
-    """The spaces whose sum a term spans: each category either reduced or omitted."""
-    choices = [[((f, True),), ()] if f in categories else [((f, False),)] for f in term]
-    return [sum(choice, ()) for choice in product(*choices)]
-
-
-def _join(spaces: Sequence[Coded]) -> list[Coded]:
-    """The smallest set of products with the same span, short ones first."""
-    joined: list[Coded] = []
-    for space in sorted(spaces, key=len):
-        partner = next((other for other in joined if _extra(space, other) is not None), None)
-        if partner is None:
-            joined.append(space)
-            continue
-        extra = _extra(space, partner)
-        full = tuple((part[0], False) if part == extra else part for part in space)
-        joined = _join([other for other in joined if other != partner] + [full])
-    return joined
-
-
-def _extra(space: Coded, other: Coded) -> Part | None:
-    """The reduced factor by which a product exceeds another, if that is the only difference."""
-    more = set(space) - set(other)
-    if len(space) - 1 != len(other) or len(more) != 1:
-        return None
-    extra = more.pop()
-    return extra if extra[1] else None

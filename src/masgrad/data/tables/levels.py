@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from masgrad.errors import InputError, InputTypeError
 
-MOST_LEVELS = 1000
+MOST_LEVELS = 1_000_000
 """Largest number of levels of a category; a column with more is likely a number or identifier."""
 
 ALWAYS_ALLOWED_LEVELS = 20
@@ -145,7 +145,7 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
         elif value is not None and value not in found.first:
             found.first[value] = row + int(first[k])
     if len(found.first) > MOST_LEVELS:
-        raise _too_many(name, f"more than {MOST_LEVELS}", found)
+        raise _too_many(name, f"more than {MOST_LEVELS:,}", found)
 
 
 def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
@@ -215,12 +215,13 @@ def check_levels(
     if not missing:
         check_missing(found, place)
     for name, what in found.items():
-        unseen = [level for level in what.first if level not in levels[name]]
+        known = set(levels[name])
+        unseen = [level for level in what.first if level not in known]
         if unseen:
-            known = ", ".join(map(repr, levels[name][:10])) + ", ..." * (len(levels[name]) > 10)
+            some = ", ".join(map(repr, levels[name][:10])) + ", ..." * (len(levels[name]) > 10)
             raise InputError(
                 f"column {name!r} has the level {unseen[0]!r} at {place(what.first[unseen[0]])}, "
-                f"which the fitted data had not; they had {known}: drop such rows, or fit again"
+                f"which the fitted data had not; they had {some}: drop such rows, or fit again"
             )
 
 

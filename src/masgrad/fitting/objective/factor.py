@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from masgrad.data.designs.structured import Structured
 from masgrad.fitting.objective.accurate import accurate_product
 from masgrad.fitting.objective.coordinates import (
     LARGEST_GRAM_CONDITION,
@@ -97,11 +98,13 @@ def _all_axes(T: np.ndarray, A: np.ndarray) -> np.ndarray:
     return T
 
 
-def _rounding(coordinates: Coordinates, X: np.ndarray) -> float:
+def _rounding(coordinates: Coordinates, X: np.ndarray | Structured) -> float:
     """Relative rounding of the entries of a column, in its standard deviations.
 
-    It is that of single precision if X has fractions and all its entries fit into that.
+    It is that of single precision if X has fractions and all its entries fit into that; entries
+    of coded columns are exact.
     """
+    X = X.written[1] if isinstance(X, Structured) else X
     shift = np.abs(coordinates.centre / coordinates.scale).max()
     with np.errstate(over="ignore"):
         single = (X.astype(np.float32) == X).all() and (np.rint(X) != X).any()

@@ -168,7 +168,10 @@ class Reader:
 
     def workers(self, objective: Objective, rows: int | None) -> int:
         """Number of threads that sum over this many rows."""
-        if not objective.linear or (rows is not None and rows < ROWS_FOR_THREADS):
+        return self._threads_for(rows) if objective.linear else 1
+
+    def _threads_for(self, rows: int | None) -> int:
+        if rows is not None and rows < ROWS_FOR_THREADS:
             return 1
         return self.threads
 
@@ -186,6 +189,23 @@ class Reader:
             yield done
             if self.monitor.interrupted:
                 return
+
+    def each_block(self, work: Callable[[Rows], Done]) -> Iterator[Done]:
+        """Results of `work` on every block of a linear predictor, in order; rows are counted."""
+        source, total = self.source, 0
+        pieces, make = (
+            (source.starts, source.at) if isinstance(source, Arrays) else (source.blocks(), _same)
+        )
+
+        def counted(piece: Any) -> tuple[int, Done]:
+            rows = make(piece)
+            return count_rows(rows), work(rows)
+
+        for rows, done in self.each(counted, pieces, self._threads_for(source.count)):
+            total += rows
+            self.monitor.tick(rows)
+            yield done
+        self.monitor.check_length(total)
 
     def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
         """Blocks in a random order, until they hold `most` rows; progress is shown."""

@@ -53,6 +53,18 @@ def combinations(R: Any, names: Sequence[str], q: Any = None) -> Combinations:
     return rows if q is None else rows._replace(q=_values(rows, q))
 
 
+def places_of(which: Any, names: Sequence[str]) -> list[int]:
+    """Places of some parameters, given by their names or by their places."""
+    given = [which] if isinstance(which, str | int) else list(which)
+    known = {name: j for j, name in enumerate(names)}
+    for one in given:
+        if isinstance(one, str) and one not in known:
+            raise _unknown(one, names, one)
+        if not isinstance(one, str) and not -len(names) <= one < len(names):
+            raise InputError(f"there is no parameter {one!r}; there are {len(names):,}")
+    return [known[one] if isinstance(one, str) else range(len(names))[one] for one in given]
+
+
 def _matrix(R: Any, names: Sequence[str]) -> Combinations:
     try:
         R = np.atleast_2d(np.asarray(R, np.float64))
@@ -158,7 +170,8 @@ def _unknown(name: str, names: Sequence[str], text: str) -> InputError:
     near = _nearest(name, names)
     some = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
     hint = f"did you mean {near[0]!r}?" if near else f"there are {some}"
-    return InputError(f"there is no parameter {name!r} in {text!r}; {hint}")
+    where = "" if text == name else f" in {text!r}"
+    return InputError(f"there is no parameter {name!r}{where}; {hint}")
 
 
 def _nearest(name: str, names: Sequence[str]) -> list[str]:

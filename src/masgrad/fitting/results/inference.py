@@ -3,36 +3,75 @@
 The names are those of statsmodels.
 """
 
+import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.results import contrasts
+from masgrad.fitting.results.constraints import places_of
 from masgrad.fitting.results.contrasts import Contrast, Region, WaldTest
-from masgrad.fitting.results.estimates import Coefficients, coefficients, labels_of
+from masgrad.fitting.results.estimates import Coefficients, coefficients
+from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty import likelihood
+from masgrad.fitting.uncertainty.diagnostics import Diagnostics
 from masgrad.inference.law import Law
+from masgrad.models.model import Model
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from masgrad.data.formula.terms import Terms
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Inference(Fitted):
-    """The record of a fit with the numbers that follow from it."""
+
+class Tested(abc.ABC):
+    """What follows, in any fit, from coefficients with their errors and from sums of losses."""
+
+    model: Model | None
+    theta: np.ndarray
+    names: tuple[str, ...]
+    nobs: int
+    cov_type: str
+    fit_info: FitInfo
+    local_model: LocalModel
+    status: Status
+    terms: "Terms | None"
+    df: int | None
+    kind: str
+    target: str
+    notes: tuple[str, ...]
+    diagnostics: Diagnostics
+    penalized: np.ndarray | None
+
+    @cached_property
+    @abc.abstractmethod
+    def coefficients(self) -> Coefficients:
+        """The coefficients as one record: estimates, errors, tests, intervals."""
+
+    @property
+    @abc.abstractmethod
+    def free(self) -> int:
+        """Number of parameters that have an estimate."""
+
+    @property
+    @abc.abstractmethod
+    def constant(self) -> int | None:
+        """Index of the constant column, if there is one."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The parameters' names, or theta[0], theta[1], ..."""
-        return labels_of(self)
+        return self.names or tuple(f"theta[{j}]" for j in range(len(self.theta)))
 
-    @cached_property
-    def coefficients(self) -> Coefficients:
-        """The coefficients as one record: estimates, errors, tests, intervals."""
-        return coefficients(self)
+    @property
+    def shown(self) -> np.ndarray:
+        """The parameters that have a line in a summary."""
+        return np.arange(len(self.theta))
 
     def _named(self, values: np.ndarray) -> Any:
         if not self.names:
@@ -41,12 +80,12 @@ class Inference(Fitted):
 
         return pd.Series(values, self.names)
 
-    def _framed(self, values: np.ndarray, columns: list[Any]) -> Any:
+    def _framed(self, values: np.ndarray, columns: list[Any], rows: list[str] | None = None) -> Any:
         if not self.names:
             return values
         import pandas as pd
 
-        return pd.DataFrame(values, list(self.names), columns)
+        return pd.DataFrame(values, rows or list(self.names), columns)
 
     @property
     def params(self) -> Any:
@@ -88,28 +127,10 @@ class Inference(Fitted):
         """A row for each parameter: coef, std err, z (or t), P>|z|, lower, upper."""
         return self.coefficients.to_frame(alpha, heading="coef")
 
-    def cov_params(self) -> Any:
-        """Covariance of the estimate, (p, p)."""
-        cov = self.cov.copy()
-        cov[self.not_identified], cov[:, self.not_identified] = np.nan, np.nan
-        np.fill_diagonal(cov, self.coefficients.se**2)
-        return self._framed(cov, list(self.names))
-
-    @property
-    def law(self) -> Law:
-        """The estimate's law, to sample from or to push a function through."""
-        note = f"{self.cov_type} covariance"
-        return Law(self.finite_theta, self.cov, self.target, note, self.null_directions)  # pyright: ignore
-
-    @property
-    def _free(self) -> int:
-        """Number of parameters that have an estimate."""
-        return len(self.theta) - self.null_directions.shape[1]
-
     @property
     def log_likelihood(self) -> float | None:
         """At the estimate; None if the model has none in closed form."""
-        return likelihood.log_likelihood(self.model, self.local_model, self._free)
+        return likelihood.log_likelihood(self.model, self.local_model, self.free)
 
     @property
     def aic(self) -> float | None:
@@ -123,7 +144,7 @@ class Inference(Fitted):
 
     def _criterion(self, price: float) -> float | None:
         value = self.log_likelihood
-        return None if value is None else price * self._free - 2 * value
+        return None if value is None else price * self.free - 2 * value
 
     @property
     def deviance(self) -> float | None:
@@ -133,7 +154,7 @@ class Inference(Fitted):
     @property
     def dispersion(self) -> float | None:
         """Pearson's X^2 / (N - p); 1 for binomial and count families."""
-        return likelihood.dispersion(self.model, self.local_model, self._free)
+        return likelihood.dispersion(self.model, self.local_model, self.free)
 
     def contrast(self, R: Any, q: Any = None) -> Contrast:
         """Estimates of linear combinations of parameters, with errors, tests and intervals.
@@ -165,3 +186,37 @@ class Inference(Fitted):
         `ellipse()` of its border.
         """
         return contrasts.region(self.coefficients, R, level)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Inference(Tested, Fitted):
+    """The record of a fit with the numbers that follow from it."""
+
+    @cached_property
+    def coefficients(self) -> Coefficients:
+        return coefficients(self)
+
+    @property
+    def free(self) -> int:
+        return len(self.theta) - self.null_directions.shape[1]
+
+    @property
+    def constant(self) -> int | None:
+        return self.coordinates.constant
+
+    def cov_params(self, which: Sequence[str | int] | None = None) -> Any:
+        """Covariance of the estimate, (p, p); or of some parameters, given by name or place."""
+        cov = self.cov.copy()
+        cov[self.not_identified], cov[:, self.not_identified] = np.nan, np.nan
+        np.fill_diagonal(cov, self.coefficients.se**2)
+        if which is None:
+            return self._framed(cov, list(self.names))
+        places = places_of(which, self.labels)
+        names = [self.labels[j] for j in places]
+        return self._framed(cov[np.ix_(places, places)], names, names)
+
+    @property
+    def law(self) -> Law:
+        """The estimate's law, to sample from or to push a function through."""
+        note = f"{self.cov_type} covariance"
+        return Law(self.finite_theta, self.cov, self.target, note, self.null_directions)  # pyright: ignore

@@ -12,8 +12,9 @@ separated, a row off the border of the recession directions has the limit of its
 infinity, with the whole range as its interval.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,16 +22,15 @@ from masgrad.checks import as_number
 from masgrad.data.arrays import BLOCK
 from masgrad.data.matrices import matrices
 from masgrad.data.regression import as_vector, weigh
-from masgrad.errors import InputError, InputTypeError, MissingWarning, say
+from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.rank import BORDER
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.results.estimates import coefficients, quantile
+from masgrad.fitting.results.missing import Missing
 from masgrad.models.glm import GLM
+from masgrad.models.model import Model
 from masgrad.types import Array, jax_float64
-
-if TYPE_CHECKING:
-    from masgrad.data.formula.terms import Terms
 
 INTERVAL = ("se", "lower", "upper")
 """Columns beside the mean, or the linear predictor, where an interval is asked for."""
@@ -53,7 +53,15 @@ def predict(
     result: Fitted, data: Any, interval: float | None, which: str, offset: Any, exposure: Any
 ) -> Any:
     """Means (N,), or a data frame with intervals."""
-    parts = list(predicted_blocks(result, data, interval, which, offset, exposure))
+    parts = predicted_blocks(result, data, interval, which, offset, exposure)
+    return joined_columns(parts, data, interval, which)
+
+
+def joined_columns(
+    blocks: Iterable[dict[str, np.ndarray]], data: Any, interval: float | None, which: str
+) -> Any:
+    """The predictions of all blocks: an array, or with an interval a data frame."""
+    parts = list(blocks)
     names = (which,) if interval is None else (which, *INTERVAL)
     none = np.empty(0)  # of a table without rows
     columns = {n: np.concatenate([none, *(part[n] for part in parts)]) for n in names}
@@ -73,22 +81,38 @@ def predicted_blocks(
     exposure: Any = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Predictions block by block: a column named `which`, and with an interval the others."""
+    check_asked(data, interval, which)
+    response = response_of(result.model, which)
+    blocks, place = _rows(result, data, offset, exposure)
+    missing = Missing(result.names, result.terms)
+    columns = partial(_columns, result, response, interval)
+    return each_prediction(blocks, columns, which, missing, place)
+
+
+def each_prediction(
+    blocks: Blocks,
+    columns_of: Callable[[Any, np.ndarray | None], tuple[tuple[np.ndarray, ...], np.ndarray]],
+    which: str,
+    missing: Missing,
+    place: Callable[[int], str],
+) -> Iterator[dict[str, np.ndarray]]:
+    """The columns of every block, with NaN where there is no prediction, of which it warns."""
+    for X, known in blocks:
+        with np.errstate(invalid="ignore", over="ignore"):
+            columns, t = columns_of(X, known)
+        none = missing.see(X, t, columns[0])
+        names = (which, *INTERVAL)[: len(columns)]
+        yield {n: np.where(none, np.nan, a) for n, a in zip(names, columns, strict=True)}
+    missing.warn(place)
+
+
+def check_asked(data: Any, interval: float | None, which: str) -> None:
+    """Refuse an interval, a kind of prediction or rows that there are not."""
     if interval is not None and not 0 < as_number("interval", interval) < 1:
         raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
     check_which(which)
     if isinstance(data, tuple):
         raise InputTypeError("predict takes X alone, not (X, y)")
-    response = _response(result) if which == "mean" else Response(lambda t: t)
-    blocks, place = _rows(result, data, offset, exposure)
-    missing = Missing(result.names, result.terms)
-    for X, known in blocks:
-        with np.errstate(invalid="ignore", over="ignore"):
-            columns, t = _columns(result, response, X, known, interval)
-        none = ~np.isfinite(t) | np.isnan(columns[0])
-        missing.see(X, t, none)
-        names = (which, *INTERVAL)[: len(columns)]
-        yield {n: np.where(none, np.nan, a) for n, a in zip(names, columns, strict=True)}
-    missing.warn(place)
 
 
 def check_which(which: str) -> None:
@@ -100,9 +124,9 @@ def check_which(which: str) -> None:
 def _columns(
     result: Fitted,
     response: Response,
+    interval: float | None,
     X: np.ndarray,
     known: np.ndarray | None,
-    interval: float | None,
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """The columns of a block, and its predictors t."""
     t, J = _predictor(result, X, interval is not None)
@@ -112,7 +136,7 @@ def _columns(
     if J is None or interval is None:
         return (limit,), t
     c = quantile((1 + interval) / 2, result.df)
-    mean, *others = _with_interval(response, t, _errors(result, J), c)
+    mean, *others = with_interval(response, t, _errors(result, J), c)
     return (np.where(sides == 0, mean, limit), *others), t
 
 
@@ -130,7 +154,7 @@ def _rows(
     return _beside(_matrices(result, data), known), "row {}".format
 
 
-def check_offset(result: Fitted, offset: Any, exposure: Any) -> None:
+def check_offset(result: Any, offset: Any, exposure: Any) -> None:
     """New rows of a fit that had an offset have one too: a column of the table, or an array."""
     terms = result.terms
     columns = terms is not None and (terms.offset is not None or terms.exposure is not None)
@@ -216,22 +240,25 @@ def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:
     return np.where(found.depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 
-def _response(result: Fitted) -> Response:
-    match result.model:
+def response_of(model: Model | None, which: str) -> Response:
+    """What is predicted, as a function of the linear predictor."""
+    if which == "linear":
+        return Response(lambda t: t)
+    match model:
         case GLM(family=family):
             return Response(family.mean, *family.range)
-        case model if hasattr(model, "predict"):
+        case other if hasattr(other, "predict"):
             return Response(lambda t: t)
         case None:
             raise InputTypeError(
                 "this result was loaded without its loss; give mg.load(path, model=...)"
             )
     raise InputTypeError(
-        f"{type(result.model).__name__} has no mean response to predict; use result.law.push"
+        f"{type(model).__name__} has no mean response to predict; use result.law.push"
     )
 
 
-def _with_interval(
+def with_interval(
     response: Response, t: np.ndarray, se: np.ndarray, c: float
 ) -> tuple[np.ndarray, ...]:
     """Mean, its standard error, and the limits in order."""
@@ -261,48 +288,3 @@ def _mean_and_slope(mean: Callable[[Array], Array], t: np.ndarray) -> tuple[np.n
     near = jnp.asarray(np.where(t == 0, np.finfo(float).tiny, t))
     with np.errstate(all="ignore"):
         return np.asarray(mean(t)), np.asarray(jax.jvp(mean, (near,), (jnp.ones_like(near),))[1])
-
-
-class Missing:
-    """The number of rows without a prediction, counted block by block, and the first reason.
-
-    Args:
-        names: of the columns of X, or ().
-        terms: of the formula, if there was one.
-    """
-
-    def __init__(self, names: Sequence[str], terms: "Terms | None"):
-        self.names, self.terms = names, terms
-        self.rows = self.count = self.first = 0
-        self.why = ""
-
-    def see(self, X: np.ndarray, t: np.ndarray, none: np.ndarray) -> None:
-        """Count a block: its rows, their predictors, and a mask of those without a prediction."""
-        if none.any():
-            row = int(np.argmax(none))
-            if not self.count:
-                self.first, self.why = self.rows + row, self._reason(X[row], float(t[row]))
-            self.count += int(none.sum())
-        self.rows += len(none)
-
-    def _reason(self, x: np.ndarray, t: float) -> str:
-        wrong = np.flatnonzero(~np.isfinite(x))
-        if not len(wrong) and np.isnan(t):
-            return "its offset or exposure has no finite value"
-        if not len(wrong):
-            return f"its linear predictor {t:g} has no mean"
-        j = int(wrong[0])
-        if columns := self.terms and self.terms.behind(j):
-            return f"its column {' or '.join(map(repr, columns))} has no value"
-        name = f"column {self.names[j]!r}" if self.names else f"column {j} of X"
-        return f"its {name} is {x[j]:g}"
-
-    def warn(self, place: Callable[[int], str]) -> None:
-        """Warn if there were any; `place` names a row."""
-        if self.count:
-            have = "has" if self.count == 1 else "have"
-            say(
-                MissingWarning,
-                f"{self.count:,} of {self.rows:,} rows {have} no prediction (NaN), the first "
-                f"{place(self.first)}: {self.why}; drop or impute such rows to be rid of them",
-            )

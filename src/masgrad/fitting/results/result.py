@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.results import prediction, storage
-from masgrad.fitting.results.inference import Inference
+from masgrad.fitting.results.inference import Inference, Tested
 from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
 from masgrad.fitting.results.views.summary import summary
@@ -18,8 +18,52 @@ if TYPE_CHECKING:  # for the annotation alone
     from matplotlib.figure import Figure
 
 
+class Shown(Tested):
+    """A fit as text, HTML, LaTeX and pictures."""
+
+    def summary(self, alpha: float = 0.05, width: int | None = None) -> str:
+        """A table in the layout of statsmodels, and how the estimate was reached.
+
+        Args:
+            alpha: one minus the level of the intervals.
+            width: columns of the page, those of the terminal by default; 80 are used, more if names
+                are long.
+        """
+        return summary(self, alpha, width)
+
+    def to_html(self, alpha: float = 0.05) -> str:
+        """The summary as a self-contained piece of HTML."""
+        return markup.html(self, alpha)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_latex(self, alpha: float = 0.05) -> str:
+        """The summary as a LaTeX table, for the package booktabs."""
+        return markup.latex(self, alpha)
+
+    def plot(self, path: str | Path | None = None, alpha: float = 0.05) -> "Figure":
+        """Coefficients with their intervals and, if recorded, the path of the fit.
+
+        Args:
+            path: where to save the figure: .png, .pdf, .svg.
+            alpha: one minus the level of the intervals.
+        """
+        from masgrad.fitting.results.views.plots import plot  # matplotlib is heavy
+
+        return plot(self, path, alpha)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.theta[:6], self.coefficients.se, strict=False)
+        shown = ", ".join(f"{t:.4g} +- {s:.2g}" for t, s in pairs)
+        more = ", ..." if len(self.theta) > 6 else ""
+        kind = printable(self.kind)
+        name = type(self).__name__
+        return f"{name}({kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Result(Inference):
+class Result(Shown, Inference):
     """An estimate of theta*, its covariance, and how it was reached; it holds no data.
 
     Example:
@@ -84,45 +128,6 @@ class Result(Inference):
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file, readable by `mg.load`."""
         storage.save(self, path)
-
-    def summary(self, alpha: float = 0.05, width: int | None = None) -> str:
-        """A table in the layout of statsmodels, and how the estimate was reached.
-
-        Args:
-            alpha: one minus the level of the intervals.
-            width: columns of the page, those of the terminal by default; 80 are used, more if names
-                are long.
-        """
-        return summary(self, alpha, width)
-
-    def to_html(self, alpha: float = 0.05) -> str:
-        """The summary as a self-contained piece of HTML."""
-        return markup.html(self, alpha)
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def to_latex(self, alpha: float = 0.05) -> str:
-        """The summary as a LaTeX table, for the package booktabs."""
-        return markup.latex(self, alpha)
-
-    def plot(self, path: str | Path | None = None, alpha: float = 0.05) -> "Figure":
-        """Coefficients with their intervals and, if recorded, the path of the fit.
-
-        Args:
-            path: where to save the figure: .png, .pdf, .svg.
-            alpha: one minus the level of the intervals.
-        """
-        from masgrad.fitting.results.views.plots import plot  # matplotlib is heavy
-
-        return plot(self, path, alpha)
-
-    def __repr__(self) -> str:
-        pairs = zip(self.theta[:6], self.coefficients.se, strict=False)
-        shown = ", ".join(f"{t:.4g} +- {s:.2g}" for t, s in pairs)
-        more = ", ..." if len(self.theta) > 6 else ""
-        kind = printable(self.kind)
-        return f"Result({kind}, {self.nobs} rows, {self.status}: {shown}{more}; see .summary())"
 
 
 def load(path: str | Path, model: Model | None = None) -> Result:

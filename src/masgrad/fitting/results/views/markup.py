@@ -4,7 +4,7 @@ from html import escape
 from itertools import zip_longest
 
 from masgrad.errors import printable
-from masgrad.fitting.results.inference import Inference
+from masgrad.fitting.results.inference import Tested
 from masgrad.fitting.results.views.summary import FIT, MODEL, cells, headings, known, remarks
 
 STYLE = """
@@ -40,7 +40,7 @@ SPECIAL = {
 """Brackets too: after a line break LaTeX would take "[" or "*" for an option of it."""
 
 
-def html(result: Inference, alpha: float) -> str:
+def html(result: Tested, alpha: float) -> str:
     """A self-contained fragment; wide tables scroll."""
     facts = "".join(
         f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>"
@@ -72,7 +72,7 @@ def page(title: str, body: str) -> str:
     )
 
 
-def latex(result: Inference, alpha: float) -> str:
+def latex(result: Tested, alpha: float) -> str:
     """A table for the package booktabs."""
     top = [_tex(h) for h in ["", *headings(result, alpha)]]
     rows = [[_tex(name), *(_signed(cell) for cell in row)] for name, row in cells(result, alpha)]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from masgrad.errors import printable
 from masgrad.fitting.figures import BLUE, GREY, ORANGE, save_figure
-from masgrad.fitting.results.inference import Inference
+from masgrad.fitting.results.inference import Tested
 
 DWARFING_INTERCEPT = 5.0
 """An intercept this many times as far from 0 as all else is left out, with a note."""
@@ -23,7 +23,7 @@ NAME_LENGTH = 28
 """Characters of a name on one line."""
 
 
-def plot(result: Inference, path: str | Path | None = None, alpha: float = 0.05) -> Figure:
+def plot(result: Tested, path: str | Path | None = None, alpha: float = 0.05) -> Figure:
     """A panel of coefficients, and below it one of the path where the fit recorded one."""
     ends = np.asarray(result.conf_int(alpha))
     shown, note = _shown(result, ends)
@@ -47,7 +47,7 @@ def plot(result: Inference, path: str | Path | None = None, alpha: float = 0.05)
     return figure
 
 
-def _shown(result: Inference, ends: np.ndarray) -> tuple[list[int], str]:
+def _shown(result: Tested, ends: np.ndarray) -> tuple[list[int], str]:
     """Indices of the coefficients that are drawn, and a note on the others."""
     reach = np.abs(np.where(np.isfinite(ends), ends, 0.0)).max(1)
     j, shown, note = _intercept(result), list(range(len(reach))), ""
@@ -64,15 +64,15 @@ def _shown(result: Inference, ends: np.ndarray) -> tuple[list[int], str]:
     return shown[:MOST_COEFFICIENTS], note
 
 
-def _intercept(result: Inference) -> int | None:
+def _intercept(result: Tested) -> int | None:
     """The constant column, which the fit has found, or one of that name."""
     if "Intercept" in result.names:
         return result.names.index("Intercept")
-    return result.coordinates.constant
+    return result.constant
 
 
 def _coefficients(
-    ax: Axes, result: Inference, ends: np.ndarray, shown: list[int], names: list[list[str]]
+    ax: Axes, result: Tested, ends: np.ndarray, shown: list[int], names: list[list[str]]
 ) -> None:
     """An interval a line, the first on top; one that is not identified is said to be so."""
     lines = np.array([len(name) for name in names])

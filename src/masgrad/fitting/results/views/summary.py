@@ -15,7 +15,7 @@ import numpy as np
 
 from masgrad.checks import as_number
 from masgrad.errors import InputError, printable
-from masgrad.fitting.results.inference import Inference
+from masgrad.fitting.results.inference import Tested
 
 WIDTH = 80
 DEFAULT_WIDTH = 100
@@ -29,7 +29,7 @@ CHOICES = (ALL, (0, 1, 3, 4, 5), (0, 1, 4, 5))
 """Columns that are shown, from the most to the fewest."""
 
 
-Fact = tuple[str, Callable[[Inference], str | None]]
+Fact = tuple[str, Callable[[Tested], str | None]]
 
 MODEL: tuple[Fact, ...] = (
     ("Dep. variable", lambda r: None if r.terms is None else r.terms.response),
@@ -59,13 +59,13 @@ def _decimal(value: float | None) -> str | None:
     return None if value is None else f"{value:,.1f}" if abs(value) < 1e9 else f"{value:.6g}"
 
 
-def known(result: Inference, facts: tuple[Fact, ...]) -> list[tuple[str, str]]:
+def known(result: Tested, facts: tuple[Fact, ...]) -> list[tuple[str, str]]:
     """Labels and values of the facts that this result has."""
     found = ((label, getter(result)) for label, getter in facts)
     return [(label, printable(value)) for label, value in found if value is not None]
 
 
-def remarks(result: Inference) -> list[str]:
+def remarks(result: Tested) -> list[str]:
     """The advice of the status, the notes, and the diagnostics that need attention."""
     status = result.status
     end = "" if status.message.endswith("?") else "."
@@ -74,19 +74,20 @@ def remarks(result: Inference) -> list[str]:
     return [printable(" ".join(said.split())) for said in (*advice, *result.notes, *troubles)]
 
 
-def headings(result: Inference, alpha: float) -> list[str]:
+def headings(result: Tested, alpha: float) -> list[str]:
     """Over the numbers: coef, std err, z, P>|z|, and the ends of the interval."""
     z = "z" if result.df is None else "t"
     ends = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
     return ["coef", "std err", z, f"P>|{z}|", *ends]
 
 
-def cells(result: Inference, alpha: float) -> list[tuple[str, list[str]]]:
+def cells(result: Tested, alpha: float) -> list[tuple[str, list[str]]]:
     """A name and six rounded numbers for each parameter."""
-    rows = result.coefficients.to_numpy(alpha)
+    names = [result.labels[j] for j in result.shown]
+    rows = result.coefficients.to_numpy(alpha)[result.shown]
     return [
         (printable(name), [number(t), number(s), f"{z:.3f}", f"{p:.3f}", number(low), number(high)])
-        for name, (t, s, z, p, low, high) in zip(result.labels, rows, strict=True)
+        for name, (t, s, z, p, low, high) in zip(names, rows, strict=True)
     ]
 
 
@@ -97,9 +98,9 @@ def number(x: float) -> str:
     return f"{x:.3e}"
 
 
-def summary(result: Inference, alpha: float = 0.05, width: int | None = None) -> str:
+def summary(result: Tested, alpha: float = 0.05, width: int | None = None) -> str:
     """The header, a line for each parameter, and the notes."""
-    longest = max(len(printable(name)) for name in result.labels)
+    longest = max(len(printable(result.labels[j])) for j in result.shown)
     width = min(_room(width), max(WIDTH, longest + _size(ALL)))
     chosen = next((c for c in CHOICES if _size(c) + min(longest, NAME) <= width), CHOICES[-1])
     room = width - _size(chosen)
@@ -111,7 +112,7 @@ def summary(result: Inference, alpha: float = 0.05, width: int | None = None) ->
     return "\n".join([*lines, rule, *_left_out(result, alpha, chosen), *_notes(result, width)])
 
 
-def _left_out(result: Inference, alpha: float, chosen: tuple[int, ...]) -> list[str]:
+def _left_out(result: Tested, alpha: float, chosen: tuple[int, ...]) -> list[str]:
     """The columns for which there was no room, if any."""
     names = [name for i, name in enumerate(headings(result, alpha)) if i not in chosen]
     return [f"Left out for lack of room: {', '.join(names)}."] if names else []
@@ -130,7 +131,7 @@ def _room(width: int | None) -> int:
     return int(width)
 
 
-def _header(result: Inference, width: int) -> list[str]:
+def _header(result: Tested, width: int) -> list[str]:
     """Facts in two columns, or in one if the page is narrow."""
     left, right = known(result, MODEL), known(result, FIT)
     if width < WIDTH:
@@ -159,5 +160,5 @@ def _middle(text: str, width: int) -> str:
     return "\n".join(line.center(width).rstrip() for line in textwrap.wrap(text, width))
 
 
-def _notes(result: Inference, width: int) -> list[str]:
+def _notes(result: Tested, width: int) -> list[str]:
     return [line for note in remarks(result) for line in textwrap.wrap(note, width)]
