@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, count_rows, pick
+from masgrad.data.arrays import BLOCK, MOST_ROWS, count_rows, pick
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import Regression
 from masgrad.data.sparse import SparseRows
@@ -23,6 +23,9 @@ from masgrad.types import Rows
 
 CHUNK_ROWS = 1024
 """Consecutive rows of an array that stay together when it is read in a random order."""
+
+FEWEST_SUMS = 8
+"""Number of sums that a read of sparse rows is made of at least."""
 
 
 class Source(abc.ABC):
@@ -120,6 +123,16 @@ class Arrays(Source):
     def starts(self) -> range:
         """The first row of each block."""
         return range(0, self.count, self.block)
+
+    @property
+    def together(self) -> int:
+        """Blocks that are best summed as one: of sparse rows p^2 products cost as much for a few.
+
+        Several sums remain, so that the order of rows can be judged.
+        """
+        if not self.compact:
+            return 1
+        return max(1, min(MOST_ROWS // self.block, len(self.starts) // FEWEST_SUMS))
 
     @property
     def chunk(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from masgrad.cores import in_order
-from masgrad.data.arrays import MOST_ROWS, blocks, count_rows
+from masgrad.data.arrays import blocks, count_rows
 from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
@@ -27,9 +27,6 @@ from masgrad.models.glm import GLM
 from masgrad.models.model import RowSums, add
 from masgrad.progress import Progress
 from masgrad.types import Rows
-
-FEWEST_SUMS = 8
-"""Number of sums that a read is made of at least, so that the order of rows can be judged."""
 
 ROWS_FOR_THREADS = 50_000
 """Fewer rows are summed by one thread: starting others would take as long."""
@@ -72,7 +69,7 @@ class Reader:
         """The local model of all rows at phi."""
         source = self.source
         if isinstance(source, Arrays):
-            many = self._together(objective)
+            many = 1 if objective.coordinates.transforms_rows else source.together
             total = self.read_slices(objective, phi, source.starts[::many], parts, together=many)
         else:
             workers = self.workers(objective, source.count)
@@ -104,17 +101,6 @@ class Reader:
         make = partial(source.at, together=together)
         return self._sum(objective, phi, starts, workers, parts, make=make, observe=observe)
 
-    def _together(self, objective: Objective) -> int:
-        """Blocks that are summed as one: of sparse rows, unless they are written out.
-
-        A sum of p^2 products costs as much for a few rows as for many.
-        """
-        source = self.source
-        assert isinstance(source, Arrays)
-        if not source.compact or objective.coordinates.transforms_rows:
-            return 1
-        return max(1, min(MOST_ROWS // source.block, len(source.starts) // FEWEST_SUMS))
-
     def read_blocks(
         self,
         objective: Objective,
@@ -136,23 +122,16 @@ class Reader:
 
         After Ctrl-C nothing is known, and no point is lower.
         """
-        total, source = np.zeros(len(points)), self.source
-        pieces, make, workers = blocks(sample.rows), _same, 1
-        if not sample.complete:
-            assert source.rereadable
-            pieces, make = source.pieces(), source.made
-            workers = self.workers(objective, source.count)
+        total = np.zeros(len(points))
 
-        def work(piece: Any) -> tuple[int, np.ndarray]:
-            rows = make(piece)
-            if rows is None:
-                return 0, np.zeros(len(points))
-            return count_rows(rows), objective.falls(phi, points, rows)
+        def work(rows: Rows) -> np.ndarray:
+            return objective.falls(phi, points, rows)
 
         with self.interruptible():
-            for rows, fall in self.each(work, pieces, workers):
+            workers = self.workers(objective, self.source.count)
+            known = map(work, blocks(sample.rows)) if sample.complete else None
+            for fall in known or self.each_block(work, workers):
                 total += fall
-                self.monitor.tick(0 if sample.complete else rows)
         return np.full_like(total, -np.inf) if self.monitor.interrupted else total
 
     def design_moment(self, objective: Objective, sample: Sample) -> np.ndarray:
@@ -190,21 +169,22 @@ class Reader:
             if self.monitor.interrupted:
                 return
 
-    def each_block(self, work: Callable[[Rows], Done]) -> Iterator[Done]:
-        """Results of `work` on every block of a linear predictor, in order; rows are counted."""
+    def each_block(
+        self, work: Callable[[Rows], Done], workers: int | None = None
+    ) -> Iterator[Done]:
+        """Results of `work` on every block of all rows, in order; rows are counted."""
         source, total = self.source, 0
-        pieces, make = (
-            (source.starts, source.at) if isinstance(source, Arrays) else (source.blocks(), _same)
-        )
+        workers = self._threads_for(source.count) if workers is None else workers
 
-        def counted(piece: Any) -> tuple[int, Done]:
-            rows = make(piece)
-            return count_rows(rows), work(rows)
+        def counted(piece: Any) -> tuple[int, Done] | None:
+            rows = source.made(piece)
+            return None if rows is None else (count_rows(rows), work(rows))
 
-        for rows, done in self.each(counted, pieces, self._threads_for(source.count)):
-            total += rows
-            self.monitor.tick(rows)
-            yield done
+        for done in self.each(counted, source.pieces(), workers):
+            if done is not None:
+                total += done[0]
+                self.monitor.tick(done[0])
+                yield done[1]
         self.monitor.check_length(total)
 
     def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
