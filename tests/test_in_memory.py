@@ -8,8 +8,8 @@ import statsmodels.api as sm
 from scipy import sparse
 
 import masgrad as mg
-from masgrad.data.columns import column_sizes
 from masgrad.data.designs.sparse import SparseDesign
+from masgrad.data.regression import column_sizes
 from masgrad.data.source import Arrays
 from masgrad.fitting.objective import objective as objectives
 from masgrad.fitting.objective.coordinates import of_design

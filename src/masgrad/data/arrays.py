@@ -21,6 +21,12 @@ BLOCK_BYTES, MOST_ROWS, FEWEST_BLOCKS = 6 << 20, 16 * BLOCK, 64
 """Size of a long block, its largest number of rows, and how many blocks rows are cut into at least,
 so that their order can be judged. With shorter ones Python's threads wait for each other."""
 
+SPREAD_ROWS = 1 << 13
+"""Rows from which the spread of columns is computed, unless a column is constant in them."""
+
+MEDIAN_ROWS = 1 << 11
+"""Rows from which medians are computed: those of all rows would take as long as a read."""
+
 CODED_BYTES, LONG_BLOCK = 1 << 26, 8 * BLOCK
 """The same for blocks of coded or sparse rows, were they written out; rows of such blocks that are
 kept in memory."""
@@ -236,6 +242,45 @@ def powers(X: Any, k: int) -> Any:
 def every_few(X: Any, rows: int) -> Any:
     """About so many rows from all over X: neighbours may be alike."""
     return X[:: max(1, len(X) // rows)]
+
+
+def column_spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """The spread over some rows, and over all of them for columns that are constant in those."""
+    spread = _spread(every_few(X, SPREAD_ROWS), centre)
+    still = np.flatnonzero(~(spread > 0))
+    if isinstance(X, Structured):
+        return _spread(X, centre) if len(still) else spread
+    spread[still] = _spread(X[:, still], centre[still])
+    return spread
+
+
+def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Root mean square about a centre, robust to a few outliers.
+
+    Deviations are clipped at 20 times their median, unless that is 0 (as it is for a dummy).
+    """
+    if isinstance(X, Structured):
+        return _spread_of_structured(X, centre)
+    few, k = X[:MEDIAN_ROWS], min(len(X), MEDIAN_ROWS) // 2
+    usual = np.partition(few, k, axis=0)[k]  # the upper of two medians: one selection, not three
+    middle = np.partition(np.abs(few - usual), k, axis=0)[k]
+    shift = np.abs(usual - centre)
+    away = np.abs(X - centre)
+    largest = np.minimum(np.where(middle > 0, 20 * middle + shift, np.inf), away.max(0))
+    unit = np.where(largest > 0, largest, 1.0)
+    np.minimum(away, largest, out=away)
+    away /= unit
+    np.square(away, out=away)
+    return unit * np.sqrt(away.mean(0))
+
+
+def _spread_of_structured(X: Structured, centre: np.ndarray) -> np.ndarray:
+    """The same; of columns that are not written out by their squares."""
+    at, numbers = X.written
+    spread = np.sqrt(np.maximum(X.power(2).mean(0) - 2 * centre * X.mean(0) + centre**2, 0.0))
+    if len(at):
+        spread[at] = _spread(numbers, centre[at])
+    return spread
 
 
 def is_structured(rows: Rows) -> bool:

@@ -24,9 +24,9 @@ from masgrad.data.arrays import (
     not_a_matrix,
     pick,
 )
-from masgrad.data.columns import ColumnSizes
 from masgrad.data.regression import (
     ROLES,
+    ColumnSizes,
     as_vector,
     beside,
     design_effect,

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from masgrad.data.arrays import empty_columns
-from masgrad.data.columns import column_range
 from masgrad.data.designs.structured import Structured
+from masgrad.data.regression import column_range
 
 dpocon, dpotrf, dpotri, dpotrs, dtrtrs = get_lapack_funcs(
     ("pocon", "potrf", "potri", "potrs", "trtrs"), dtype=np.float64

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK, every_few
-from masgrad.data.columns import SPREAD_ROWS, column_spread
+from masgrad.data.arrays import BLOCK, SPREAD_ROWS, column_spread, every_few
 from masgrad.data.designs.structured import Structured
 from masgrad.fitting.objective.accurate import accurate_product, exact_difference
 from masgrad.fitting.objective.local_model import LocalModel

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows, is_finite, leaves, long_blocks, powers
-from masgrad.data.columns import ColumnSizes, column_sizes
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import (
+    ColumnSizes,
+    column_sizes,
     distinct,
     total_weight,
     weight_of,

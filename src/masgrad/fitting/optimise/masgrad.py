@@ -22,8 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
-from masgrad.data.columns import ColumnSizes
-from masgrad.data.regression import offset_of, total_weight
+from masgrad.data.regression import ColumnSizes, offset_of, total_weight
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
