@@ -16,7 +16,7 @@ NEGLIGIBLE_STEP = 1e-6
 """Length of a step, in standard errors, that needs no line search."""
 
 FEW_COLUMNS = 32
-"""Columns up to which M costs so little that every read in memory sums it."""
+"""Columns up to which H and M cost so little that every read in memory sums them."""
 
 SUFFICIENT_DECREASE = 0.1
 """Share of the predicted fall that a step must bring (Armijo's rule)."""
@@ -281,9 +281,13 @@ def _is_near(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool
 
 
 def _stays(objective: Objective, step: NewtonStep) -> bool:
-    """Whether M and H need not be moved to the step's end; residuals add steps of p parameters."""
+    """Whether M and H, if another read of them is dear, need not be moved to the step's end.
+
+    Residuals add the steps of all parameters.
+    """
+    p = len(step.way)
     shift = step.total.max_residual_shift(step.way, objective.dispersed)
-    return shift <= SAME_MOMENTS * np.sqrt(len(step.way))
+    return p > FEW_COLUMNS and shift <= SAME_MOMENTS * np.sqrt(p)
 
 
 def _next_missed_step(objective: Objective, step: NewtonStep, before: NewtonStep) -> float:
