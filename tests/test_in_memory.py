@@ -109,3 +109,15 @@ def test_without_M_a_step_is_measured_as_if_the_model_were_true():
     true = replace(local, meat=local.hessian * noise)
     assert not local.has_meat and true.has_meat
     assert local.wald_norm(step) == pytest.approx(true.wald_norm(step))
+
+
+def test_least_squares_sum_H_and_M_once(monkeypatch):
+    X, _ = drawn("binomial", 3000, 300)
+    y = X @ np.linspace(-1, 1, 300) + np.random.default_rng(1).standard_normal(3000)
+    seen = summed(monkeypatch)
+    r = mg.fit(mg.Linear(), (X, y))
+    assert sum(rows for rows, hessian, _ in seen if hessian) <= 3000 + 1024
+    assert sum(rows for rows, _, meat in seen if meat) <= 3000 + 1024
+    wanted = sm.OLS(y, X).fit(cov_type="HC0")
+    np.testing.assert_allclose(r.params, wanted.params, atol=1e-9)
+    np.testing.assert_allclose(r.bse, wanted.bse, rtol=1e-9)

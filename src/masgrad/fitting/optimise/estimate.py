@@ -11,12 +11,13 @@ from masgrad.fitting.objective.local_model import LocalModel, merged
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.optimise.third_order import Prediction, distance, update_moments
 from masgrad.fitting.sources import Sample
+from masgrad.models.canonical import Gaussian
 
 NEGLIGIBLE_STEP = 1e-6
 """Length of a step, in standard errors, that needs no line search."""
 
 FEW_COLUMNS = 32
-"""Columns up to which M costs so little that every read in memory sums it."""
+"""Columns up to which H and M cost so little that every read in memory sums them."""
 
 SUFFICIENT_DECREASE = 0.1
 """Share of the predicted fall that a step must bring (Armijo's rule)."""
@@ -189,6 +190,13 @@ def meat_later(objective: Objective, sample: Sample) -> bool:
     return wide and sample.complete and objective.convex and objective.prior is None
 
 
+def with_new_gradient(objective: Objective, old: LocalModel, new: LocalModel) -> LocalModel:
+    """A gradient read with H of an earlier one, which for least squares is that of any point."""
+    found = old.with_gradient(new)
+    exact = isinstance(objective.family, Gaussian) and not old.has_meat
+    return found.with_same_hessian(moments_at=None) if exact else found
+
+
 def with_meat(objective: Objective, read: Read, step: NewtonStep) -> NewtonStep:
     """The step, with M of all rows where it begins if that was left for later."""
     if step.total.has_meat:
@@ -281,9 +289,10 @@ def _is_near(objective: Objective, rule: StoppingRule, step: NewtonStep) -> bool
 
 
 def _stays(objective: Objective, step: NewtonStep) -> bool:
-    """Whether M and H need not be moved to the step's end; residuals add steps of p parameters."""
+    """Whether M and H, if another read of them is dear, need not be moved to the step's end."""
+    p = len(step.way)  # residuals add the steps of all parameters
     shift = step.total.max_residual_shift(step.way, objective.dispersed)
-    return shift <= SAME_MOMENTS * np.sqrt(len(step.way))
+    return p > FEW_COLUMNS and shift <= SAME_MOMENTS * np.sqrt(p)
 
 
 def _next_missed_step(objective: Objective, step: NewtonStep, before: NewtonStep) -> float:

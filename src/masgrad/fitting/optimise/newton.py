@@ -27,6 +27,7 @@ from masgrad.fitting.optimise.estimate import (
     may_be_last,
     meat_later,
     with_meat,
+    with_new_gradient,
 )
 from masgrad.fitting.optimise.line_search import (
     SHARES,
@@ -154,17 +155,17 @@ class Newton:
 
     def _parts_at(self, phi: np.ndarray, path: Path) -> list[LocalModel] | BadBlock:
         """Local models at phi, the prior's last; or a block whose sums were not finite."""
-        constants, step = path.constants, path.step
+        constants, step, objective = path.constants, path.step, self.objective
         try:
             if path.gradient_next and step is not None:
-                return [step.parts[0].with_gradient(self.read(self.objective, phi, GRADIENT))]
-            later = meat_later(self.objective, self.sample)
+                new = self.read(objective, phi, GRADIENT)
+                return [with_new_gradient(objective, step.parts[0], new)]
+            later = meat_later(objective, self.sample)
             total = self._full_read(phi, Parts(meat=not later, constants=constants is None), path)
         except BadBlock as bad:
             return bad
         total = total if constants is None else replace(total, constants=constants)
-        prior = self.objective.prior
-        return [total] if prior is None else [total, prior]
+        return [total] if objective.prior is None else [total, objective.prior]
 
     def _full_read(self, phi: np.ndarray, parts: Parts, path: Path) -> LocalModel:
         """H and M as well, in single precision if that serves."""

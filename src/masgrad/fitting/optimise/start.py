@@ -125,8 +125,10 @@ def find_start(
     for stage in more:
         end = _on_the_way(objective, stage, phi, end)
         end = optimum_of(objective, stage, end, weight, enough, steps=newton)
-    end = end if first is rows else _on_the_way(objective, rows, phi, end)
-    if sample.complete and objective.convex:  # Newton's reads of them go on from there
+    in_memory = sample.complete and objective.convex  # then Newton's reads go on from there
+    if first is not rows and (sample.has_rare_columns or not in_memory):
+        end = _on_the_way(objective, rows, phi, end)
+    if in_memory:
         return Start(_few_rows_at(objective, rows, end, rng), notes=notes)
     if first is not rows:
         end = optimum_of(objective, rows, end, weight, enough, steps=newton)
