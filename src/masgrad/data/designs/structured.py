@@ -76,6 +76,12 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
     def followed_by(self, others: Sequence[Any]) -> "Structured":
         """These rows and those of others of the same kind."""
 
+    def gram_about(self, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """The Gram matrix of (x - centre) / scale, from that of x: it loses as many digits as the
+        squares of centre / scale have."""
+        cross = np.outer(centre, self.sum(0) - len(self) / 2 * centre)
+        return (self.gram(np.ones(len(self))) - cross - cross.T) / np.outer(scale, scale)
+
     def column(self, j: int) -> np.ndarray:
         """One column."""
         return self.times(np.eye(1, self.shape[1], j)[0])

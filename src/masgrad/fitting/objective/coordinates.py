@@ -240,10 +240,7 @@ def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | No
 
 
 def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Root mean square about a centre, robust to a few outliers.
-
-    Deviations are clipped at 20 times their median, unless that is 0 (as it is for a dummy).
-    """
+    """Root mean square about a centre; deviations are clipped at 20 medians, unless that is 0."""
     if isinstance(X, Structured):
         return _spread_of_structured(X, centre)
     few, k = X[:MEDIAN_ROWS], min(len(X), MEDIAN_ROWS) // 2
@@ -274,8 +271,11 @@ def _cancels(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shi
     if shift < 1:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        U = ((X - c) / s)[:, ~still]
-        moment = U.T @ U
+        if isinstance(X, Structured):
+            moment = X.gram_about(c, s)[np.ix_(~still, ~still)]
+        else:
+            U = ((X - c) / s)[:, ~still]
+            moment = U.T @ U
     if not np.isfinite(moment).all():
         return False
     values = np.linalg.eigvalsh(moment)
