@@ -101,6 +101,13 @@ def test_largest_entries_of_rows_are_those_of_standardised_columns(rng, kind):
     np.testing.assert_allclose(X.row_peaks(c, s, u), wanted, rtol=1e-12)
 
 
+def test_gram_matrices_about_a_centre_are_those_of_dense_columns(rng):
+    X = several(rng)
+    c, s = rng.normal(size=X.shape[1]), rng.uniform(0.5, 2, X.shape[1])
+    U = (X.dense() - c) / s
+    np.testing.assert_allclose(X.gram_about(c, s), U.T @ U, rtol=1e-10, atol=1e-9)
+
+
 def test_codes_of_products_are_where_dense_columns_are_not_0(rng):
     """Categories of 2 to 5 levels, with and without their bases; a base level has no column."""
     n, levels = 400, {"a": 2, "b": 5, "c": 3}

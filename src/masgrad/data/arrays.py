@@ -260,7 +260,7 @@ def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     Deviations are clipped at 20 times their median, unless that is 0 (as it is for a dummy).
     """
     if isinstance(X, Structured):
-        return _spread_of_structured(X, centre)
+        return X.spread(centre, _spread)
     few, k = X[:MEDIAN_ROWS], min(len(X), MEDIAN_ROWS) // 2
     usual = np.partition(few, k, axis=0)[k]  # the upper of two medians: one selection, not three
     middle = np.partition(np.abs(few - usual), k, axis=0)[k]
@@ -272,15 +272,6 @@ def _spread(X: np.ndarray, centre: np.ndarray) -> np.ndarray:
     away /= unit
     np.square(away, out=away)
     return unit * np.sqrt(away.mean(0))
-
-
-def _spread_of_structured(X: Structured, centre: np.ndarray) -> np.ndarray:
-    """The same; of columns that are not written out by their squares."""
-    at, numbers = X.written
-    spread = np.sqrt(np.maximum(X.power(2).mean(0) - 2 * centre * X.mean(0) + centre**2, 0.0))
-    if len(at):
-        spread[at] = _spread(numbers, centre[at])
-    return spread
 
 
 def is_structured(rows: Rows) -> bool:

@@ -6,7 +6,7 @@ matrix, which is right and slow.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,15 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
         """The largest unit ((x - centre) / scale)^2 of each row; every row counts as if it had a 0
         in all columns that are not written out as well."""
 
+    def spread(self, centre: np.ndarray, of_written: Callable[..., np.ndarray]) -> np.ndarray:
+        """Root mean square of each column about a centre; of written columns as told."""
+        at, numbers = self.written
+        squares = self.power(2).mean(0) - 2 * centre * self.mean(0) + centre**2
+        out = np.sqrt(np.maximum(squares, 0.0))
+        if len(at):
+            out[at] = of_written(numbers, centre[at])
+        return out
+
     @abc.abstractmethod
     def standardised(self, centre: np.ndarray, scale: np.ndarray) -> "Structured":
         """Columns over their scales; of the columns that are written out the centre is taken."""
@@ -75,6 +84,12 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
     @abc.abstractmethod
     def followed_by(self, others: Sequence[Any]) -> "Structured":
         """These rows and those of others of the same kind."""
+
+    def gram_about(self, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """The Gram matrix of (x - centre) / scale, from that of x: it loses as many digits as the
+        squares of centre / scale have."""
+        cross = np.outer(centre, self.sum(0) - len(self) / 2 * centre)
+        return (self.gram(np.ones(len(self))) - cross - cross.T) / np.outer(scale, scale)
 
     def column(self, j: int) -> np.ndarray:
         """One column."""

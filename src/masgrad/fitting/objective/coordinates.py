@@ -234,8 +234,11 @@ def _cancels(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shi
     if shift < 1:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        U = ((X - c) / s)[:, ~still]
-        moment = U.T @ U
+        if isinstance(X, Structured):
+            moment = X.gram_about(c, s)[np.ix_(~still, ~still)]
+        else:
+            U = ((X - c) / s)[:, ~still]
+            moment = U.T @ U
     if not np.isfinite(moment).all():
         return False
     values = np.linalg.eigvalsh(moment)

@@ -117,8 +117,7 @@ def find_start(
     most = count_rows(rows) if thin and level is not None else WARM_UP_ROWS
     first, curvature = random_rows(rows, most, rng), 0.0
     if not objective.linear:
-        before = _few_rows_at(objective, rows, phi, rng)
-        check_curvature(before)
+        check_curvature(before := _few_rows_at(objective, rows, phi, rng))
         steps, curvature = (20, NON_CONVEX_STEPS), _largest_curvature(before)
     few, *more = _growing(first, rough and not thin and ROWS_PER_COLUMN * p < FEW_ROWS, rng)
     end, newton = optimum_of(objective, few, phi, weight, enough, steps=steps), (0, steps[1])
@@ -137,9 +136,8 @@ def find_start(
 
 def _growing(rows: Rows, few_suffice: bool, rng: np.random.Generator) -> list[Rows]:
     """The rows, after a few of them if those suffice to begin with."""
-    if not few_suffice or count_rows(rows) <= FEW_ROWS:
-        return [rows]
-    return [random_rows(rows, FEW_ROWS, rng), rows]
+    few = few_suffice and count_rows(rows) > FEW_ROWS
+    return [random_rows(rows, FEW_ROWS, rng), rows] if few else [rows]
 
 
 def _few_rows_at(
