@@ -45,7 +45,7 @@ order, so that 99 % of all remainders are."""
 USUAL_LARGEST = 3.0
 """The largest of 16 squared deviations, over their mean, if tails are not heavy."""
 
-MOMENT_ROWS = 1 << 13
+MOMENT_ROWS = 1 << 14
 """Pilot rows on which the change of M and H is measured, unless they are coded or sparse."""
 
 MOVING_ROWS = 200
