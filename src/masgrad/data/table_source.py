@@ -31,6 +31,9 @@ from masgrad.types import Rows
 MEMORY_BYTES = 512 * 2**20
 """Default limit on the memory used for reading, in bytes."""
 
+FILE_BLOCK = 4 * BLOCK
+"""Largest number of rows of a block of a file: dozens are held at a time."""
+
 MOST_SHUFFLED_BLOCKS, READ_AHEAD = 1024, 8
 """Largest number of blocks in a shuffle buffer, and of those that wait for steps of MasGrad."""
 
@@ -198,8 +201,8 @@ def table_rows(
     medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int | None = None
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
-    kept = medium.count if isinstance(medium, Memory) else 0  # blocks of files are held by dozens
-    block = block or block_of(kept, terms.width, terms.is_coded)
+    size = block_of(medium.count or 0, terms.width, terms.is_coded)
+    block = block or (size if isinstance(medium, Memory) else min(size, FILE_BLOCK))
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
