@@ -28,7 +28,7 @@ ROUNDING = 1e-11
 MAX_RESIDUAL_SHIFT = 0.2
 """Change of a row's residual, in units of its noise, that a last step may cause."""
 
-SAME_MOMENTS = 5e-7
+SAME_MOMENTS = 1e-8
 """The same, for each root of p, up to which H, M and standard errors remain as they are."""
 
 ERROR_CHANGE = 0.005
