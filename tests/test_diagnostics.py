@@ -121,7 +121,7 @@ def test_the_bias_is_that_of_simulations(monkeypatch, seed):
 
 @pytest.mark.filterwarnings("ignore::masgrad.errors.MasgradWarning")
 def test_a_step_that_is_too_long_is_said(monkeypatch):
-    monkeypatch.setattr("masgrad.fitting.optimise.first_read.LARGEST_PART", {True: 1.0})
+    monkeypatch.setattr("masgrad.fitting.optimise.first_read.LARGEST_MASGRAD_SHARE", {True: 1.0})
     X, y = logistic(80_000)
     assert troubles(mg.fit(mg.Logistic(), (X, y), step_size=5.0)) == ["step"]
 

@@ -180,7 +180,7 @@ def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
     first_read = "masgrad.fitting.optimise.first_read."
     monkeypatch.setattr(first_read + "averaged_masgrad", counted)
     monkeypatch.setattr(first_read + "MASGRAD_ROWS", 32)
-    monkeypatch.setattr(first_read + "LARGEST_PART", {True: 1.0})
+    monkeypatch.setattr(first_read + "LARGEST_MASGRAD_SHARE", {True: 1.0})
     r = mg.fit(mg.Logistic(), (X, y))
     assert 32 * np.sqrt(X.size) <= sum(taken) < 32 * np.sqrt(X.size) + 5000
     assert in_errors(exact, r.theta) < 2e-3 and r.fit_info.reads <= 3

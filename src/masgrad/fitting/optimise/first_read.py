@@ -13,7 +13,7 @@ The gradient read is the better one if MasGrad would read a large part of the ro
 the other; with many millions of rows, or rows that have to be decoded first, MasGrad is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +25,7 @@ from masgrad.data.source import Arrays
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.estimate import NewtonStep, Trial
+from masgrad.fitting.optimise.estimate import NewtonStep, Read, Trial
 from masgrad.fitting.optimise.line_search import damping
 from masgrad.fitting.optimise.masgrad import averaged_masgrad
 from masgrad.fitting.optimise.secant import changes_between, secant_step
@@ -59,14 +59,14 @@ VARIANCE_OF_AVERAGE = 4 / 3
 SAFE_SHARE = 0.25
 """Share of the tolerance that the correcting read is meant to miss after MasGrad's."""
 
-LARGEST_PART = {True: 0.03, False: 0.5}
-"""Part of the rows up to which MasGrad's read is cheaper than a gradient read of all of them, for
+LARGEST_MASGRAD_SHARE = {True: 0.03, False: 0.5}
+"""Share of the rows up to which MasGrad's read is cheaper than a gradient read of all of them, for
 rows in memory and for others: MasGrad's steps follow one another."""
 
 ROWS_FOR_CHORD = 16
 """Pilot rows, for each column, with which their H serves for a step."""
 
-MUCH, MOST_STEPS = {False: 0.3, True: 0.01}, {False: 2, True: 5}
+LARGE_REMAINDER, MOST_STEPS = {False: 0.3, True: 0.01}, {False: 2, True: 5}
 """Standard errors, left after a step with pilot rows' H, for which another gradient is read, and
 the largest number of such steps; of sparse rows (True) a gradient costs next to nothing beside H
 and M, which then are summed once, where they are needed."""
@@ -75,9 +75,6 @@ UNKNOWN_COUNT = 10**9
 
 NO_WORSE = 2.0
 """Standard errors by which new rows may prefer the start to MasGrad's average."""
-
-Read = Callable[[Objective, np.ndarray, Parts], LocalModel]
-"""The local model of all rows, of an objective at a point."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class FirstRead:
             return none
         count, p = self.reader.source.count or UNKNOWN_COUNT, len(begin)
         pilot = self._pilot_model(count)
-        largest = LARGEST_PART[isinstance(self.reader.source, Arrays)] * count
+        largest = LARGEST_MASGRAD_SHARE[isinstance(self.reader.source, Arrays)] * count
         rows = masgrad_rows(count, p, 0.0)
         rows = rows if rows > largest else masgrad_rows(count, p, self._noise(pilot))
         if pilot is not None and self._may_step and rows > largest:
@@ -241,7 +238,7 @@ class FirstRead:
         if isinstance(self.objective.family, Gaussian):
             return False
         left = np.sqrt(len(step.step) / count_rows(self.sample.rows))
-        much = MUCH[is_structured(self.sample.rows)]
+        much = LARGE_REMAINDER[is_structured(self.sample.rows)]
         return left * step.total.rms_wald_norm(step.step) > much
 
     def _damped(self, step: np.ndarray) -> np.ndarray:
