@@ -147,8 +147,7 @@ def test_large_counts(rng):
     X = rng.normal(size=(60_000, 3))
     y = rng.poisson(np.exp(X @ [2.0, 1.0, 1.0])).astype(float)
     done = sm.GLM(y, X, family=sm.families.Poisson()).fit(tol=1e-13, cov_type="HC0")
-    # A few rows carry M, and pilot rows that lack them tell its change over the last step roughly.
-    close(mg.fit(mg.Poisson(), (X, y)), done.params, done.bse, relative=1e-2)
+    close(mg.fit(mg.Poisson(), (X, y)), done.params, done.bse)
 
 
 @pytest.mark.parametrize("shift", [(1e9, 5, -3), (1e8, 1, 0), (1e9, 0, 0), (-1e9, 2, 1e9)])

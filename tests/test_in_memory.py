@@ -11,6 +11,7 @@ import masgrad as mg
 from masgrad.data.designs.sparse import SparseDesign
 from masgrad.data.regression import column_sizes
 from masgrad.data.source import Arrays
+from masgrad.errors import InterruptedWarning
 from masgrad.fitting.objective import objective as objectives
 from masgrad.fitting.objective.coordinates import of_design
 from masgrad.fitting.objective.objective import Objective, Parts
@@ -121,3 +122,29 @@ def test_least_squares_sum_H_and_M_once(monkeypatch):
     wanted = sm.OLS(y, X).fit(cov_type="HC0")
     np.testing.assert_allclose(r.params, wanted.params, atol=1e-9)
     np.testing.assert_allclose(r.bse, wanted.bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("call", [8, 12, 16])
+def test_ctrl_c_leaves_M_of_all_rows_that_were_seen(rng, monkeypatch, call):
+    """Of one block, of the first rows here, which have little noise, M would be much too small."""
+    n, p = 30_000, 60
+    X = rng.normal(size=(n, p))
+    noise = np.where(np.arange(n) < 6000, 0.01, 1.0)
+    y = X @ np.full(p, 0.1) + noise * rng.normal(size=n)
+    wanted, calls, real = mg.fit(mg.Linear(), (X, y)).bse, [], Objective.block_summer
+
+    def summer(self, phi, parts):
+        sums_over = real(self, phi, parts)
+
+        def stopped(block):
+            calls.append(1)
+            if len(calls) == call:
+                raise KeyboardInterrupt
+            return sums_over(block)
+
+        return stopped
+
+    monkeypatch.setattr(Objective, "block_summer", summer)
+    with pytest.warns(InterruptedWarning):
+        r = mg.fit(mg.Linear(), (X, y))
+    np.testing.assert_allclose(r.bse * np.sqrt(r.nobs / n), wanted, rtol=0.3)

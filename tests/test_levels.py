@@ -508,3 +508,26 @@ def test_ten_thousand_levels_take_less_than_a_gigabyte(tmp_path):
     )
     gigabytes, columns, status = done.stdout.split()
     assert float(gigabytes) < 1 and int(columns) == 10_020 and status == "converged"
+
+
+def test_nearly_collinear_columns_are_told_apart(rng, few, monkeypatch):
+    table = rows(rng)
+    table["year"] = rng.integers(2018, 2024, len(table))
+    given = ("poisson ~ year*h + C(g)", table)
+    ours = mg.glm(*given, family="poisson", passes="converge")
+    theirs = dense(monkeypatch, *given, family="poisson", passes="converge")
+    np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-6)
+
+
+def test_rows_of_separated_levels_are_no_rows_for_the_others(rng, few):
+    g = np.concatenate([np.arange(60), np.repeat(np.arange(60, 100), 10)])
+    y = np.concatenate([rng.poisson(3.0, 60) + 1.0, np.zeros(400)])
+    table = pd.DataFrame({"g": g, "y": y, "a": rng.normal(size=460)})
+    with pytest.raises(IdentificationError, match="60 rows cannot estimate 61 parameters"):
+        mg.glm("y ~ a + C(g)", table, family="poisson", cov_type="HC1")
+
+
+@pytest.mark.parametrize("family, said", [("binomial", True), ("poisson", False)])
+def test_levels_of_few_rows_have_a_note_on_the_bias_of_the_others(rng, few, family, said):
+    r = mg.glm(f"{family} ~ a + C(g)", rows(rng), family=family)
+    assert any("incidental parameters" in note for note in r.notes) == said

@@ -548,3 +548,14 @@ def test_text_among_numbers_is_an_error_of_a_public_class(tmp_path):
     with pytest.raises(InputTypeError, match="'none' at row 300000") as seen:
         mg.glm("y ~ a", path)
     assert type(seen.value) is InputTypeError
+
+
+def test_the_key_of_a_partition_is_that_of_its_folder_though_files_store_it(rng, tmp_path):
+    for key in (0, 1):
+        (tmp_path / f"k={key}").mkdir()
+        rows = {"x": rng.normal(size=50), "k": rng.integers(0, 5, 50).astype(np.int32)}
+        rows["y"] = rows["x"] + 0.5 * key + rng.normal(size=50)
+        pq.write_table(pa.table(rows), tmp_path / f"k={key}" / "rows.parquet")
+    data = dataset.dataset(tmp_path, partitioning="hive")
+    wanted = mg.glm("y ~ x + k", data.to_table(), family="gaussian")
+    np.testing.assert_allclose(mg.glm("y ~ x + k", data, family="gaussian").theta, wanted.theta)

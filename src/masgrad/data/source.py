@@ -240,16 +240,6 @@ def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
     return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
 
 
-def up_to(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
-    """The next blocks, until they hold at least `rows` rows."""
-    while rows > 0:
-        block = next(blocks, None)
-        if block is None:
-            return
-        rows -= count_rows(block)
-        yield block
-
-
 def prefetch(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
     """Read the blocks ahead in another thread while the caller computes."""
     waiting: queue.Queue = queue.Queue(depth)

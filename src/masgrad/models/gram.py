@@ -83,10 +83,9 @@ def gram_and_peak(
 
 def cached_pieces(X: np.ndarray | Structured) -> list[slice]:
     """Slices of rows that stay in a core's cache while they are weighted and multiplied."""
-    n = len(X)
-    size = (
-        n if isinstance(X, Structured) else max(FEWEST_CACHED_ROWS, CACHE_BYTES // (8 * X.shape[1]))
-    )
+    if isinstance(X, Structured):
+        return [slice(None)]
+    n, size = len(X), max(FEWEST_CACHED_ROWS, CACHE_BYTES // (8 * X.shape[1]))
     many = max(1, round(n / size))
     return [slice(i * n // many, (i + 1) * n // many) for i in range(many)]
 

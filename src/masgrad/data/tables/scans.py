@@ -104,8 +104,9 @@ class Scan(Medium):
 
 
 def _holds(fragment: dataset.ParquetFileFragment, columns: Sequence[str]) -> bool:
-    """Whether all columns are stored in a file: keys of partitions are not, in any file."""
-    return set(columns) <= set(fragment.physical_schema.names)
+    """Whether all columns are read from the file: keys of partitions are not, if stored as well."""
+    keys = dataset.get_partition_keys(fragment.partition_expression)
+    return set(columns) <= set(fragment.physical_schema.names) - set(keys)
 
 
 def _stored(fragment: dataset.ParquetFileFragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,10 @@ import numpy as np
 
 from masgrad.data.designs.coded import CodedDesign
 from masgrad.data.designs.group_sums import sums
-from masgrad.models.gram import factor
+from masgrad.models.gram import factor, scaled_spectrum
+
+COLLINEAR = 1e-9
+"""Eigenvalue of the scaled Schur complement that is 0."""
 
 
 class Arrow(NamedTuple):
@@ -108,7 +111,13 @@ def eliminate(H: Arrow) -> Eliminated | None:
     if not len(S):
         return Eliminated(means, inverse, S, 1.0)
     found = factor(S)
-    return None if found is None else Eliminated(means, inverse, found.inverse(), found.condition)
+    if found is not None:
+        return Eliminated(means, inverse, found.inverse(), found.condition)
+    size, values, Q = scaled_spectrum(S)  # nearly collinear columns
+    if not values[0] > COLLINEAR:
+        return None
+    turned = Q / size[:, None]
+    return Eliminated(means, inverse, (turned / values) @ turned.T, float(values[-1] / values[0]))
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,17 @@ from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import FITTED_EXACTLY
 from masgrad.models.glm import GLM
+from masgrad.models.model import Model
 
 ROUNDING_RESIDUAL = 1e-26
 """Mean squared residual, over that of the responses, of a fit that leaves rounding errors alone."""
+
+
+UNBIASED = {("gaussian", "identity"), ("poisson", "log"), ("gamma", "log")}
+"""Families with links in which errors of levels do not bias other coefficients."""
+
+MANY_ROWS_EACH = 1000
+"""Rows of each level from which nothing is said about such a bias."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def assemble_levels(
         status=status,
         terms=task.terms,
         kind=task.model.in_words,
-        notes=(*found.notes, *_notes(design)),
+        notes=(*found.notes, *_notes(design), *_on_few_rows(task.model, design, sums.weight)),
         memory=task.options.memory,
         has_offset=options.offset is not None or options.exposure is not None,
     )
@@ -198,9 +206,29 @@ def _warn(
         said = ", ".join(repr(names[j]) for j in left_out[:5]) + ", ..." * (len(left_out) > 5)
         say(
             IdentificationWarning,
-            f"column {said} does not vary within the levels of {category.column}: its coefficient "
-            "is not estimable beside them (NaN), and they are those of the fit without it; drop it",
+            f"column {said} does not vary within the levels of {category.column}, or by less than "
+            "1e-5 of its spread: its coefficient is not estimable beside them (NaN), and they are "
+            "those of the fit without it; drop it, or subtract the levels' means from it",
         )
+
+
+def _on_few_rows(model: Model, design: LevelDesign, weight: float) -> list[str]:
+    """A note on incidental parameters: levels from few rows bias the other coefficients.
+
+    They do not where the scores of the others, at the levels' own optimum, have mean 0.
+    """
+    assert isinstance(model, GLM)
+    each = weight / max(int(design.live.sum()), 1)
+    exempt = (model.family.name, model.family.link) in UNBIASED or each > MANY_ROWS_EACH
+    return (
+        []
+        if exempt
+        else [
+            f"Levels of {design.many.category.column} have {each:.0f} rows each on average: their "
+            "errors bias the other coefficients by a share of about one over that (incidental "
+            "parameters), and intervals leave it out."
+        ]
+    )
 
 
 def _notes(design: LevelDesign) -> list[str]:

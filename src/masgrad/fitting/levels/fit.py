@@ -107,7 +107,7 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
     objective = Objective(model, identity(len(whole.columns)))
     start = first_read(reader, whole, objective)
     check_responses(model, start.totals.span)
-    _check_count(start, len(names))
+    _check_count(start, len(whole.columns))
     family = model.family
     levels = LevelReader(reader, start.design, family if family.convex else family.scoring())
     point, sums = _begin(levels, start, objective)
@@ -131,9 +131,11 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
     return assemble_levels(task, levels.design, start, done, reader)
 
 
-def _check_count(start: LevelStart, p: int) -> None:
-    """Refuse as many parameters as rows, or as their weights."""
-    rows, weight = start.totals.rows, start.totals.weights.sum()
+def _check_count(start: LevelStart, columns: int) -> None:
+    """Refuse as many parameters as rows, or as their weights, in levels that have an estimate."""
+    live = start.sides == 0
+    p, rows = columns + int(live.sum()), int(start.totals.counts[live].sum())
+    weight = start.totals.weights[live].sum()
     if min(rows, weight) <= p:
         said = f"{rows} rows" if rows <= p else f"weights that sum to {weight:g}"
         raise IdentificationError(

@@ -22,7 +22,7 @@ import numpy as np
 from masgrad.errors import IdentificationError
 from masgrad.fitting.identification.checks import optimum_on_border
 from masgrad.fitting.identification.rank import KEEPS_SIGN, listed
-from masgrad.fitting.levels.arrow import Eliminated, Vector, eliminate, schur_complement
+from masgrad.fitting.levels.arrow import COLLINEAR, Eliminated, Vector, eliminate, schur_complement
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.sums import LevelSums
 from masgrad.fitting.objective.objective import Objective
@@ -44,9 +44,6 @@ READS_IN_DOUBT = 10
 
 WITHIN_SHARE = 1e-10
 """Share of a column's variation within levels below which it does not vary there."""
-
-COLLINEAR = 1e-9
-"""Eigenvalue of the scaled Schur complement that is 0."""
 
 LONGEST = 4.0
 """Longest move of a level in a step, in units of its predictor, beyond that of the columns."""

@@ -231,7 +231,7 @@ def _condition(coordinates: Coordinates, X: np.ndarray, earlier: np.ndarray | No
 
 def _cancels(X: np.ndarray, c: np.ndarray, s: np.ndarray, still: np.ndarray, shift: float) -> bool:
     """Whether sums over raw rows lose the directions in which columns nearly cancel."""
-    if shift < 1:
+    if shift <= 1:  # a column that is absent here has 1
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         if isinstance(X, Structured):

@@ -174,7 +174,10 @@ class LocalModel:
     def meat_spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scale of each column, and eigenvalues and eigenvectors of M scaled to a unit diagonal."""
         size = np.sqrt(np.maximum(np.diag(self.meat), 1e-200))
-        values, vectors = np.linalg.eigh(self.meat / np.outer(size, size))
+        scaled = self.meat / np.outer(size, size)
+        if not np.isfinite(scaled).all():  # gradients of 1e150 and more
+            raise NotConvex("the gradients' second moments are not finite")
+        values, vectors = np.linalg.eigh(scaled)
         return size, values, vectors
 
     @cached_property

@@ -202,8 +202,9 @@ def with_meat(objective: Objective, read: Read, step: NewtonStep) -> NewtonStep:
     if step.total.has_meat:
         return step
     new = read(objective, step.total.point, Parts(hessian=False))
-    meat = new.meat * (step.total.count / new.count)  # of a part of the rows, after Ctrl-C
-    total = step.total.with_same_hessian(meat=meat)
+    if new.count < step.total.count:  # Ctrl-C ended the read, and rows in memory serve
+        return with_meat(objective, read, step)
+    total = step.total.with_same_hessian(meat=new.meat * (step.total.count / new.count))
     return replace(step, parts=[total], total=total)
 
 

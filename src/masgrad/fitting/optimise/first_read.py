@@ -66,7 +66,7 @@ rows in memory and for others: MasGrad's steps follow one another."""
 ROWS_FOR_CHORD = 16
 """Pilot rows, for each column, with which their H serves for a step."""
 
-LARGE_REMAINDER, MOST_STEPS = {False: 0.3, True: 0.01}, {False: 2, True: 5}
+LARGE_REMAINDER, MOST_STEPS = {False: 0.3, True: 0.001}, {False: 2, True: 5}
 """Standard errors, left after a step with pilot rows' H, for which another gradient is read, and
 the largest number of such steps; of sparse rows (True) a gradient costs next to nothing beside H
 and M, which then are summed once, where they are needed."""

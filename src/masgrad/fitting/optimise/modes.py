@@ -1,9 +1,8 @@
 """Losses with many optima, as those of a mixture or a network.
 
-The sample's optima are found from several starts, those of
-equal risk are one mode or permutations of it, and the lowest is taken; what follows is about that
-mode alone. It needs the landscape to be strongly Morse there: H positive definite at the optimum,
-which the correcting reads check.
+The sample's optima are found from several starts, those of equal risk are one mode or permutations
+of it, and the lowest is taken; what follows is about that mode alone. It needs the landscape to be
+strongly Morse there: H positive definite at the optimum, which the correcting reads check.
 """
 
 import numpy as np

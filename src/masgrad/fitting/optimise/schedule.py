@@ -20,7 +20,7 @@ from masgrad.fitting.identification.checks import OptimumOnBorder, optimum_on_bo
 from masgrad.fitting.identification.rank import Separation
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
-from masgrad.fitting.objective.objective import Objective, Parts
+from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
@@ -180,10 +180,10 @@ class Reads:
 
     def _read(self, objective: Objective, phi: np.ndarray, parts: Parts) -> LocalModel:
         self.reader.restart()
+        if self.reader.monitor.interrupted:
+            return objective.local_model(phi, self.sample.rows, parts if parts.meat else H_AND_M)
         if self.sample.complete:
             return self.reader.read_sample(objective, phi, self.sample, parts)
-        if self.reader.monitor.interrupted:
-            return objective.local_model(phi, self.sample.rows)
         return self.reader.read(objective, phi, parts)
 
     def _drifts(self, total: LocalModel) -> bool:

@@ -125,7 +125,7 @@ def find_start(
         end = _on_the_way(objective, stage, phi, end)
         end = optimum_of(objective, stage, end, weight, enough, steps=newton)
     in_memory = sample.complete and objective.convex  # then Newton's reads go on from there
-    if first is not rows and (sample.has_rare_columns or not in_memory):
+    if first is not rows and (sample.has_rare_columns or objective.bounded or not in_memory):
         end = _on_the_way(objective, rows, phi, end)
     if in_memory:
         return Start(_few_rows_at(objective, rows, end, rng), notes=notes)

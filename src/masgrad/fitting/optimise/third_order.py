@@ -45,8 +45,8 @@ order, so that 99 % of all remainders are."""
 USUAL_LARGEST = 3.0
 """The largest of 16 squared deviations, over their mean, if tails are not heavy."""
 
-MOMENT_ROWS = 1 << 14
-"""Pilot rows on which the change of M and H is measured, unless they are coded or sparse."""
+MOMENT_ROWS, FEW_OBSERVATIONS = 1 << 14, 1 << 18
+"""Pilot rows on which the change of M and H is measured, unless there are few rows in all."""
 
 MOVING_ROWS = 200
 """New rows, for each parameter, that may move M and H of old ones: residuals of new rows fall along
@@ -246,7 +246,7 @@ def update_moments(
     rows: Rows,
 ) -> LocalModel:
     """The total expanded at phi, with M and H moved there from where its parts were taken."""
-    few = _some(rows)
+    few = rows if total.rows < FEW_OBSERVATIONS else _some(rows)  # steps move many less far
     at, n = total.at(phi), total_weight(few)
     try:
         there = objective.local_model(phi, few)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, is_structured, pick
+from masgrad.data.arrays import blocks, every_few, is_structured, pick
 from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.identification.rank import NullSpace, listed
 from masgrad.fitting.objective.local_model import LocalModel
@@ -272,7 +272,7 @@ def bias(objective: Objective, local: LocalModel, pilot: Rows) -> np.ndarray | N
     family = objective.family
     if family is None or (family.canonical and family.link == "identity"):
         return None
-    pilot, total = pick(lambda a: a[:BIAS_ROWS], pilot), np.zeros_like(local.point)
+    pilot, total = pick(lambda a: every_few(a, BIAS_ROWS), pilot), np.zeros_like(local.point)
     for rows in blocks(pilot):
         total += _block(objective, family, local, rows)
     scale = local.squares / max(local.count - len(total), 1) if family.dispersed else 1.0

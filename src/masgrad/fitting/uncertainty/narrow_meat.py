@@ -48,7 +48,7 @@ class MeatAlone(SinglePrecision):
             piece = slice(start, start + FEWEST_CACHED_ROWS)
             Z = X[piece].astype(np.float32)
             Z *= roots[piece, None]
-            total += Z.T @ Z
+            total += np.dot(Z.T, Z)
         return (None, total, 0.0) if np.isfinite(total.trace()) else None
 
 
