@@ -15,7 +15,7 @@ from masgrad.kernels.field import make_field
 
 
 @pytest.mark.statistical(2)
-@pytest.mark.parametrize("n", [12, 299])
+@pytest.mark.parametrize("n", [12, pytest.param(299, marks=pytest.mark.long)])
 def test_rows_without_replacement_differ_and_are_drawn_evenly(n, seed):
     """Floyd's algorithm for small batches, sorting for large ones."""
     chains = 20_000

@@ -129,6 +129,7 @@ def pinball(theta, z):
     return jnp.maximum(0.5 * away, -0.5 * away)
 
 
+@pytest.mark.long
 def test_kinks_that_autodiff_does_not_see_are_refused(rng):
     X = rng.normal(size=(20_000, 2))
     y = X @ [1.0, 2.0] + rng.standard_t(3, size=20_000)

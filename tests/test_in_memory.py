@@ -47,7 +47,7 @@ def summed(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("p", [6, 40, 300])
+@pytest.mark.parametrize("p", [6, 40, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_in_memory_are_fitted_to_rounding(family, p):
     X, y = drawn(family, 2500, p)

@@ -89,6 +89,7 @@ def test_the_penalty_pages_examples_run(capsys):
     assert "cv chose" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_theory_pages_examples_run(capsys):
     scope: dict = {}
     run_blocks((ROOT / "docs/theory.md").read_text(), scope)
