@@ -9,10 +9,11 @@ import pytest
 
 import masgrad as mg
 from masgrad.errors import AccuracyWarning
+from masgrad.fitting.objective.coordinates import of_design
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import GRADIENT
+from masgrad.fitting.objective.objective import GRADIENT, Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.optimise.first_read import FirstRead, masgrad_rows
+from masgrad.fitting.optimise.first_read import FirstRead, is_no_worse, masgrad_rows
 from masgrad.fitting.optimise.secant import changes_between, secant_step
 
 
@@ -181,3 +182,12 @@ def test_changes_of_the_gradient_without_curvature_are_left_out():
     models = [LocalModel(1.0, x, g, H, H) for x, g in zip(points, gradients, strict=True)]
     ((s, y),) = changes_between(models)
     np.testing.assert_array_equal((s, y), (points[1] - points[0], gradients[1]))
+
+
+def test_an_average_whose_losses_overflow_is_worse_than_its_start(rng):
+    X = np.column_stack([np.ones(500), rng.normal(size=500)])
+    y = X @ [1.0, 2.0] + rng.normal(size=500)
+    objective = Objective(mg.Linear(), of_design(X))
+    start, far = np.zeros(2), np.array([1e91, 1e91])  # variances of losses there are infinite
+    assert not is_no_worse(objective, (X, y), far, start)
+    assert is_no_worse(objective, (X, y), np.array([1.0, 2.0]), start)

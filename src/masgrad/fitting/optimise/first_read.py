@@ -252,7 +252,7 @@ class FirstRead:
         if average is None:
             return replace(none, reads=1)
         begun = replace(none, stages=[*none.stages, ("MasGrad, averaged", average)], reads=1)
-        if _is_no_worse(self.objective, self.sample.rows, average, self.start.point):
+        if is_no_worse(self.objective, self.sample.rows, average, self.start.point):
             return replace(begun, starts=[average, *none.starts])
         return replace(begun, discarded=True)
 
@@ -281,7 +281,7 @@ def masgrad_rows(count: int, p: int, noise: float) -> int:
     return int(min(most, max(enough, least)))
 
 
-def _is_no_worse(objective: Objective, rows: Rows, phi: np.ndarray, start: np.ndarray) -> bool:
+def is_no_worse(objective: Objective, rows: Rows, phi: np.ndarray, start: np.ndarray) -> bool:
     """Whether the average is as good as its start, the optimum of the first of these rows.
 
     Rows after those are new to both. Batches that lack a column may move the average far along it.
@@ -292,4 +292,4 @@ def _is_no_worse(objective: Objective, rows: Rows, phi: np.ndarray, start: np.nd
     with np.errstate(all="ignore"):
         fall = objective.losses(start, new) - objective.losses(phi, new)
         noise = fall.std() / np.sqrt(len(fall))
-        return bool(fall.mean() >= -NO_WORSE * noise)
+        return bool(np.isfinite(noise) and fall.mean() >= -NO_WORSE * noise)
