@@ -274,11 +274,12 @@ class Search:
 
     def _rectified(self, c: np.ndarray | None) -> np.ndarray:
         """Sum of z max(z'c, 0) over the rows at their boundary; of z alone at first."""
-        total = np.zeros(self.interior.shape[1])
+        total = np.zeros(len(self.interior))
+        d = None if c is None else self.interior @ c
         for block in self._blocks():
-            Z = (block.s[:, None] * block.U)[block.s != 0] @ self.interior
-            total += (np.ones(len(Z)) if c is None else np.maximum(Z @ c, 0.0)) @ Z
-        return total
+            part = 1.0 if d is None else np.maximum(block.s * (block.U @ d), 0.0)
+            total += (block.s * part) @ block.U
+        return self.interior.T @ total
 
 
 def known_separation(reader: Reader) -> Separation | None:
