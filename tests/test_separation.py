@@ -358,3 +358,17 @@ def test_a_dummy_without_events_in_a_single_read_leaves_other_errors_alone():
     best = mg.fit(mg.Logistic(), (X[others, :2], y[others]), passes="converge")
     np.testing.assert_allclose(r.bse[:2], best.bse, rtol=0.02)
     assert np.isinf(r.bse[2])
+
+
+def test_shortened_steps_of_a_wide_strong_fit_are_no_sign_of_separation(monkeypatch):
+    """Steps from 0 are shortened and look alike: 20,000 x 2,000 numbers spent 60 s on a search
+    that ended undecided, and the optimum that was found in the end was still called so."""
+    rng, (n, p) = np.random.default_rng(0), (4000, 500)
+    X, beta = rng.normal(size=(n, p)), rng.normal(size=p) * np.sqrt(16 / p)
+    y = (rng.random(n) < 1 / (1 + np.exp(-X @ beta))).astype(float)
+    searches = []
+    monkeypatch.setattr(recession.Search, "_from_path", searches.append)
+    r = quietly(mg.Logistic(), (X, y))
+    assert r.status == mg.Status.CONVERGED and not searches
+    residuals = y - 1 / (1 + np.exp(-X @ r.params))
+    assert np.abs(X.T @ residuals).max() < 1e-6

@@ -177,7 +177,7 @@ def _optimum(
     if _has_no_boundary_rows(objective, reader.monitor.response_range):
         return done
     if sample_has_optimum(objective, sample, phi, done.local_model):
-        return done
+        return replace(done, separation=None)  # whatever the path could not decide
     return replace(done, separation=_separation(objective, reader, sample, done))
 
 

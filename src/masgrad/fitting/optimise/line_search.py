@@ -32,6 +32,9 @@ FALLS_STILL = 1e-6
 SHARES = np.array([1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """Shares of a step that one read compares, if the whole step went too far."""
 
+HARDLY_SHORTENED = 0.9
+"""Share of a step beyond which steps that look alike may be those of separated responses."""
+
 SETTLED_ERRORS = 0.01
 """Relative change of a standard error over the last step that is expected at most."""
 
@@ -250,14 +253,16 @@ class Path:
         )
 
 
-def diverges(steps: Sequence[np.ndarray]) -> bool:
-    """Whether the last three Newton steps have one direction and one length.
+def diverges(steps: Sequence[np.ndarray], share: float = 1.0) -> bool:
+    """Whether the last three Newton steps, of the last a share, have one direction and one length.
 
     Towards an optimum steps shrink. If responses are separated the loss is an exponential, and each
-    step adds 1 to the linear predictor.
+    step adds 1 to the linear predictor. Steps that are shortened are still far from either.
     """
-    return len(steps) >= 3 and all(
-        _alike(a, b) for a, b in zip(steps[-3:], steps[-2:], strict=False)
+    return (
+        len(steps) >= 3
+        and share > HARDLY_SHORTENED
+        and all(_alike(a, b) for a, b in zip(steps[-3:], steps[-2:], strict=False))
     )
 
 

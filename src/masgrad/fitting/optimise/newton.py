@@ -113,7 +113,7 @@ class Newton:
             if step.scored:
                 path.count_read()
             path.take(step)
-            long = diverges(path.steps) or len(path.steps) >= READS_BEFORE_DOUBT
+            long = diverges(path.steps, step.share) or len(path.steps) >= READS_BEFORE_DOUBT
             if long and objective.may_be_separated and path.first_time("separation"):
                 known = find_separation(objective, self.reader, self.sample, step.total)
             separated = known is not None and known.found

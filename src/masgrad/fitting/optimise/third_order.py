@@ -39,8 +39,7 @@ REPRESENTATIVE_SHARE = 0.25
 """Share of the others' information, row by row, that representative rows have in any direction."""
 
 CONFIDENCE = 0.8
-"""Confidence of a bound on a remainder: most of them are far below their bound, being of fourth
-order, so that 99 % of all remainders are."""
+"""Confidence of a bound on a remainder: 99 % are below it, since most are of fourth order."""
 
 USUAL_LARGEST = 3.0
 """The largest of 16 squared deviations, over their mean, if tails are not heavy."""
@@ -60,8 +59,7 @@ class Prediction:
     Args:
         trusted: whether the pilot rows represent the others.
         extra_step: the step that is left there.
-        remainder: twice the sampling error of `extra_step` for the rows that are read, in standard
-            errors.
+        remainder: twice the sampling error of `extra_step`, in standard errors.
         bound: an upper bound on the distance to the optimum, with what the prior may miss.
         parts: local models whose M and H can be moved to the estimate.
     """
@@ -252,13 +250,15 @@ def update_moments(
         there = objective.local_model(phi, few)
     except BadBlock:  # an exponential overflows there
         return at
-    H, M, squares, loss = total.hessian.copy(), total.meat.copy(), total.squares, at.loss
-    expected = None if total.information is None else total.information.copy()
+    whole = [part.count for part in parts] == [n] and objective.prior is None  # all rows
+    begin, parts = (there, []) if whole else (replace(at, squares=total.squares), parts)
+    H, M, squares, loss = begin.hessian.copy(), begin.meat.copy(), begin.squares, begin.loss
+    expected = None if begin.information is None else begin.information.copy()
     for part in parts:
         if part is objective.prior and (part.third is not None or n < MOVING_ROWS * len(phi)):
-            end, begin = part.at(phi), part.at(total.point)
-            H, M = H + end.hessian - begin.hessian, M + end.meat - begin.meat
-            squares += end.squares - begin.squares
+            end, old = part.at(phi), part.at(total.point)
+            H, M = H + end.hessian - old.hessian, M + end.meat - old.meat
+            squares += end.squares - old.squares
             continue
         here, share = objective.local_model(part.moments_point, few), part.count / n
         H += (there.hessian - here.hessian) * share
@@ -271,8 +271,8 @@ def update_moments(
         if expected is not None and there.information is not None:
             expected += (there.information - here.information) * share
     squares = at.squares if isinstance(objective.family, Gaussian) else squares  # exact there
-    moments = {"hessian": H, "meat": M, "information": expected, "moments_at": None}
-    moved = replace(at, squares=squares, loss=loss, **moments)
+    moments = {"hessian": H, "meat": M, "information": expected}
+    moved = replace(at, squares=squares, loss=loss, moments_at=None, **moments)
     positive = squares >= 0 or not objective.dispersed  # else X^2 is 0, up to rounding
     sound = positive and is_semidefinite(M) and is_semidefinite(H)
     return moved if sound else at
