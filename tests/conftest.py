@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 FALSE_ALARMS = 1e-4
-BUDGET = 130
+BUDGET = 200
 SEED = int(os.environ.get("MASGRAD_SEED", "0"))
 
 
