@@ -68,7 +68,7 @@ def test_a_mixture_is_fitted_at_its_best_mode(rng):
     notes = " ".join(r.notes)
     assert "strongly Morse" in notes and "starts" in notes
     there = mg.fit(model, z, start=[4.0, -1.0])
-    np.testing.assert_allclose(there.params, r.params[::-1], atol=1e-6)
+    np.testing.assert_allclose(np.sort(there.params), np.sort(r.params), atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -157,10 +157,12 @@ def test_a_kink_of_the_gradient_is_no_trouble(rng):
     np.testing.assert_allclose(r.params, other, atol=1e-5)
 
 
-def test_a_saddle_is_no_estimate(rng):
+def test_a_maximum_and_a_loss_without_noise(rng):
+    """The descent leaves the maximum; where no gradient varies the estimate has no error."""
     z = rng.normal(size=400)
-    with pytest.raises(InputError, match="no minimum"):
-        mg.fit(mg.CustomLoss(lambda t, z: jnp.cos(t[0]) + 0 * z, 1), z, start=[0.0])
+    r = mg.fit(mg.CustomLoss(lambda t, z: jnp.cos(t[0]) + 0 * z, 1), z, start=[0.0])
+    np.testing.assert_allclose(np.abs(r.params), np.pi)
+    np.testing.assert_allclose(r.bse, 0.0, atol=1e-12)
 
 
 def test_a_loss_is_not_saved_with_a_result(rng, tmp_path):

@@ -19,7 +19,13 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.sources import Sample
-from masgrad.fitting.status import LARGEST_REMAINDER, base_level_advice, status_of, warn
+from masgrad.fitting.status import (
+    LARGEST_REMAINDER,
+    base_level_advice,
+    on_locality,
+    status_of,
+    warn,
+)
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty, uncertainty
 from masgrad.fitting.uncertainty.diagnostics import (
@@ -158,10 +164,8 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
             f"{local.count:,.0f} rows for {p} parameters: HC0 errors are too small; {advice}"
         )
     if done.one_step and per < VERY_FEW_ROWS:
-        notes.append(
-            f"{local.count:,.0f} rows for {p} parameters: errors rest on {local.count - p:,.0f} "
-            "degrees of freedom and are rough."
-        )
+        rest = f"errors rest on {local.count - p:,.0f} degrees of freedom and are rough."
+        notes.append(f"{local.count:,.0f} rows for {p} parameters: {rest}")
     if advice := base_level_advice(task, found.null):
         notes.append(f"{advice[0].upper()}{advice[1:]}.")
     if objective.coordinates.preconditioner is not None:
@@ -169,12 +173,7 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
             "Columns are nearly collinear: the fit ran in the coordinates of a triangular factor "
             "of the rows (QR)."
         )
-    if task.model.several_optima:
-        notes.append(
-            "Local: about the optimum that was found, one of several; valid where the landscape is "
-            "strongly Morse there (H positive definite)."
-        )
-    return notes
+    return notes if objective.convex else [*notes, on_locality(task, objective.linear)]
 
 
 # Third-order terms of rows that others may follow.

@@ -27,13 +27,9 @@ from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts, response_range
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.optimise.nonconvex.start import check_minimum
 from masgrad.fitting.optimise.schedule import estimate
-from masgrad.fitting.optimise.start import (
-    WARM_UP_ROWS,
-    check_minimum,
-    coordinates_of,
-    find_start,
-)
+from masgrad.fitting.optimise.start import WARM_UP_ROWS, coordinates_of, find_start
 from masgrad.fitting.sources import FEWEST_PILOT_ROWS, Sample, take_sample
 from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
@@ -169,7 +165,8 @@ def _optimum(
     most_rows = count_rows(sample.rows) if every else WARM_UP_ROWS
     start = find_start(objective, sample, most_rows, options, rng)
     done = estimate(objective, reader, sample, start.local_model, options)
-    check_minimum(objective, start, done.local_model)
+    if not objective.linear:
+        check_minimum(start.initial_curvature, done.local_model)
     done, phi = replace(done, notes=start.notes), done.local_model.point
     known = done.separation is not None and done.separation.found is not None
     if known or reader.monitor.interrupted or not objective.may_be_separated:

@@ -57,6 +57,10 @@ def _penalty(penalty: Any) -> Any:
     )
 
 
+def _starts(starts: Any) -> int | None:
+    return None if starts is None else check_count("starts", starts, 1)
+
+
 def _method(method: str) -> str:
     if not isinstance(method, str) or method not in METHODS:
         raise InputError(f"method={method!r} is not known; use one of {', '.join(METHODS)}")
@@ -166,8 +170,12 @@ class Options:
     start: Any = _field(
         None, "where to begin, (p,); for linear predictors one of several points that are tried."
     )
-    starts: int = _field(
-        10, "number of random starts for losses with several optima.", _whole("starts", 1)
+    starts: int | None = _field(
+        None,
+        "number of random starts for losses that need not be convex; by default 10 for mixtures "
+        "and networks, and one start, 0, for a loss of one's own.",
+        _starts,
+        accepts=int | None,
     )
     memory: int = _field(
         "512MB", "memory for reading and keeping rows.", as_bytes, accepts=str | int

@@ -201,6 +201,16 @@ def warn(
         )
 
 
+def on_locality(task: Task, linear: bool) -> str:
+    """What an estimate is about if the loss is not known to be convex."""
+    known = "one of several" if task.model.several_optima else "of a loss that need not be convex"
+    others = "" if linear else " mg.landscape looks for others."
+    return (
+        f"Local: about the optimum that was found, {known}; valid where the landscape is strongly "
+        f"Morse there (H positive definite).{others}"
+    )
+
+
 def base_level_advice(task: Task, null: NullSpace) -> str:
     """What to do if every row of a category's base level is separated; "" if none is so.
 

@@ -45,6 +45,11 @@ def check_task(task: Task) -> None:
     """Refuse options that this model or this source cannot serve."""
     options, again = task.options, task.source.rereadable
     _check_cov_type(options.cov_type, task.model, again)
+    if options.starts is not None and isinstance(task.model, GLM):
+        raise InputError(
+            f"starts={options.starts} is for losses that need not be convex, such as a mixture or "
+            "one of your own; a linear predictor begins at its mean response: give start= instead"
+        )
     if not again and (options.passes not in (1, "auto") or options.method == "chains"):
         what = "chains" if options.method == "chains" else f"passes={options.passes!r}"
         raise InputError(

@@ -3,7 +3,8 @@
 Blocks of rows are padded to a power of two, so that a function is compiled for a few lengths only.
 """
 
-import equinox as eqx
+from functools import partial
+
 import jax
 import numpy as np
 
@@ -80,22 +81,22 @@ def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarr
     return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=0)
 def _losses(model: Model, theta: Array, rows: Rows) -> Array:
     return jax.vmap(model.loss, (None, 0))(theta, rows)
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=0)
 def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
     return jax.vmap(jax.grad(model.loss), (None, 0))(theta, rows)
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=0)
 def _losses_and_gradients(model: Model, theta: Array, rows: Rows) -> tuple[Array, Array]:
     return jax.vmap(jax.value_and_grad(model.loss), (None, 0))(theta, rows)
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=0)
 def _hessian(model: Model, theta: Array, rows: Rows, weight: Array) -> Array:
     def total(t):
         return weight @ jax.vmap(model.loss, (None, 0))(t, rows)

@@ -282,9 +282,15 @@ def scaled_eigenvalues(moment: np.ndarray) -> np.ndarray:
 
 
 def _scaled(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    diagonal, full = np.abs(np.diag(moment)), ~is_empty(moment)
-    size = np.sqrt(np.where(full, diagonal, 1.0))
-    return size, np.where(np.outer(full, full), moment / np.outer(size, size), 0.0)
+    """A zero on the diagonal scales its column by the entries beside it: H may be indefinite."""
+    diagonal, empty = np.abs(np.diag(moment)), is_empty(moment)
+    if empty.any():
+        beside = np.abs(moment).max(1)
+        least = np.sqrt(ZERO_DIAGONAL) * diagonal.max(initial=0.0)
+        diagonal = np.where(empty, beside, diagonal)
+        empty = empty & ~(beside > 2 * least)
+    size = np.sqrt(np.where(empty, 1.0, diagonal))
+    return size, np.where(np.outer(~empty, ~empty), moment / np.outer(size, size), 0.0)
 
 
 def null_basis(gram: np.ndarray, fixed: np.ndarray) -> np.ndarray:

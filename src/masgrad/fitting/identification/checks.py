@@ -7,17 +7,21 @@ pilot rows either way,
 
     [b(phi + s) - b(phi - s)] / 2   against   H s,    s along the axes of the covariance,
 
-and an estimate whose bread would be wrong is refused.
+and an estimate whose bread would be wrong is refused. A smooth loss disagrees by the third order of
+its gradient, which falls with the square of s; what a kink misses does not fall with s.
 """
+
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import offset_of
+from masgrad.data.regression import offset_of, total_weight
 from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.sources import Numbered, Sample
 from masgrad.models.family import Family
 from masgrad.models.glm import GLM
@@ -29,6 +33,13 @@ LARGEST_RESPONSE = 1e70
 
 DIFFERENCE_GROUPS = 8
 """Groups of pilot rows whose spread gives the sampling error of a disagreement."""
+
+LEAST_STEP = 1e-9
+"""Step, relative to the estimate, over which differences of gradients are rounding errors."""
+
+NEARBY, NEARBY_FALL = 1 / 8, 4.0
+"""Share of a step at which a disagreement is looked at again, and factor by which that of a smooth
+loss has fallen there at least: by 64 if the step is short."""
 
 ALLOWED_DISAGREEMENT = 0.05
 """Share of a standard error by which H and differences may disagree, besides sampling error."""
@@ -171,37 +182,78 @@ def check_curvature(local: LocalModel) -> None:
         )
 
 
-def check_kinks(objective: Objective, local: LocalModel, sample: Sample) -> None:
-    """Refuse a Hessian that differences of the gradient contradict."""
+def check_kinks(objective: Objective, local: LocalModel, sample: Sample) -> str:
+    """Refuse a Hessian that differences of the gradient contradict.
+
+    Returns:
+        A note, if the loss is smooth but far from a quadratic within one standard error.
+    """
     values, Q = np.linalg.eigh(local.sandwich())
-    scale = np.sqrt(local.count / count_rows(sample.rows))
+    scale, furthest = np.sqrt(local.count / total_weight(sample.rows)), 0.0
+    whole, size = _Difference(objective, local, sample.rows), np.abs(local.point).max()
     for value, axis in zip(values, Q.T, strict=True):
-        if value <= 1e-12 * values[-1]:
+        step = scale * np.sqrt(max(value, 0.0)) * axis
+        if value <= 1e-12 * values[-1] or np.abs(step).max() <= LEAST_STEP * (1 + size):
             continue
-        step = scale * np.sqrt(value) * axis
-        share, error = _disagreement(objective, local, step, sample)
-        if share > ALLOWED_DISAGREEMENT + 4 * error:
+        share = whole.share(step)
+        if share <= ALLOWED_DISAGREEMENT:
+            continue
+        if whole.share(NEARBY * step) <= share / NEARBY_FALL:
+            furthest = max(furthest, share)
+        elif share > ALLOWED_DISAGREEMENT + 4 * _error(whole, step):
             raise kinked(
                 f"differs by {share:.0%} from differences of the gradient one standard error apart"
             )
+    if not furthest:
+        return ""
+    return (
+        "The loss is not near a quadratic within one standard error: the change of its gradient "
+        f"differs by {'100 % or more' if furthest >= 1 else f'{furthest:.0%}'} from what the "
+        "Hessian says, and intervals are rough; use more rows or fewer parameters."
+    )
 
 
-def _disagreement(
-    objective: Objective, local: LocalModel, step: np.ndarray, sample: Sample
-) -> tuple[float, float]:
-    """What H misses of a step, as a share of the step, and its sampling error."""
-    size = max(1, -(-count_rows(sample.rows) // DIFFERENCE_GROUPS))
-    missed = []
-    for rows in blocks(sample.rows, size):
-        ahead = objective.missed_gradient(local.point, step, rows)
-        behind = objective.missed_gradient(local.point, -step, rows)
-        missed.append(local.solve((ahead - behind) / 2 * local.count / count_rows(rows)))
-    mean = np.mean(missed, 0)
-    whole = local.wald_norm(step)
-    spread = sum(local.wald_norm(m - mean) ** 2 for m in missed)
-    many = len(missed)
-    error = np.sqrt(spread / many / max(many - 1, 1)) / whole if many > 1 else np.inf
-    return local.wald_norm(mean) / whole, float(error)
+@dataclass(frozen=True)
+class _Difference:
+    """Differences of the gradient of some rows, against their Hessian at the estimate."""
+
+    objective: Objective
+    local: LocalModel
+    rows: Rows
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        return self.objective.local_model(self.local.point, self.rows, Parts(meat=False)).hessian
+
+    def missed(self, step: np.ndarray) -> np.ndarray:
+        """What H misses of a step, if all rows are like these; infinite where sums overflow."""
+        point = self.local.point
+        try:
+            ends = [
+                self.objective.local_model(point + s, self.rows, GRADIENT) for s in (step, -step)
+            ]
+        except BadBlock:
+            return np.full_like(step, np.inf)
+        half = (ends[0].gradient - ends[1].gradient) / 2 - self.hessian @ step
+        return self.local.solve(half * (self.local.count / ends[0].count))
+
+    def share(self, step: np.ndarray) -> float:
+        """The length of what is missed, as a share of the step."""
+        missed = self.missed(step)
+        if not np.isfinite(missed).all():
+            return np.inf
+        return self.local.wald_norm(missed) / self.local.wald_norm(step)
+
+
+def _error(whole: _Difference, step: np.ndarray) -> float:
+    """The sampling error of a disagreement, from groups of the rows."""
+    size = max(1, -(-count_rows(whole.rows) // DIFFERENCE_GROUPS))
+    groups = [replace(whole, rows=rows) for rows in blocks(whole.rows, size)]
+    missed, many = np.array([group.missed(step) for group in groups]), len(groups)
+    if many < 2 or not np.isfinite(missed).all():
+        return 0.0 if many > 1 else np.inf
+    spread = sum(whole.local.wald_norm(m) ** 2 for m in missed - missed.mean(0))
+    return float(np.sqrt(spread / many / (many - 1)) / whole.local.wald_norm(step))
 
 
 def kinked(what: str) -> InputError:

@@ -7,7 +7,8 @@ zero; the intercept that gives every row the mean response; and least squares of
 responses that are pulled halfway to their mean (the first step of Fisher scoring). A user's own
 start is a fourth.
 
-A mixture or a network has many optima (`modes.py`).
+Of a loss that need not be convex a minimum is found from the user's start, from 0, or the lowest of
+those from several starts (`nonconvex`).
 """
 
 from collections.abc import Iterable
@@ -19,14 +20,14 @@ import numpy as np
 from masgrad.data.arrays import blocks, count_rows, is_finite, is_structured
 from masgrad.data.regression import offset_of, total_weight, weight_of
 from masgrad.errors import InputError
-from masgrad.fitting.identification.checks import check_curvature, domain_in_words
+from masgrad.fitting.identification.checks import domain_in_words
 from masgrad.fitting.identification.rank import FEWEST_ASKED_PER_COLUMN
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights
-from masgrad.fitting.optimise.modes import lowest_mode
+from masgrad.fitting.optimise.nonconvex.start import lowest_minimum
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
@@ -36,7 +37,7 @@ from masgrad.models.model import Model
 from masgrad.types import Rows
 
 START_ROWS = 1024
-"""Rows on which random starts are tried."""
+"""Rows from which coordinates and curvatures are known roughly."""
 
 WARM_UP_ROWS = 8192
 """Rows of the first descent; its end is a good start for more of them."""
@@ -56,18 +57,12 @@ ROUGH_DECREMENT = {False: 1e-4, True: 1e-2}
 optimum of all rows is some standard errors of the sample away. Of coded and sparse rows (True) all
 pilot rows take part, and the first read begins with another Newton step over them."""
 
-NON_CONVEX_STEPS = 300
-"""Steps of a warm-up if the loss need not be convex."""
-
 SURPRISE = 10.0
 """Standard errors by which the mean loss of all rows exceeds that of the pilot rows if these are
 unlike the others."""
 
 OPTIMISM = 1.5
 """The same, in units of what is expected because the point is the optimum of the pilot rows."""
-
-LOST_CURVATURE = 1e-9
-"""Share of the first curvature below which a loss that keeps falling has no minimum."""
 
 
 @dataclass(frozen=True)
@@ -102,23 +97,22 @@ def find_start(
     rows = first_rows(sample.rows, most_rows)
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
-    phi, notes = _first_point(objective, rows, options.start, options.starts, rng)
+    if not objective.linear:
+        return Start(*lowest_minimum(objective, rows, options, rng))
+    phi = _first_point(objective, rows, options.start)
     p, again = len(phi), objective.linear and sample.remaining is None
     wide, thin = again and p > WIDE_COLUMNS, again and is_structured(rows)
     free = (wide or thin) and options.start is None and not objective.bounded
     level = intercept_start(objective, rows) if free else None
     phi = phi if level is None else level
     if wide and _is_narrow(objective, sample, p):
-        return Start(_few_rows_at(objective, rows, phi, rng), notes=notes)
+        return Start(_few_rows_at(objective, rows, phi, rng))
     steps = (0 if level is not None else 8, 40)
     weight = pseudo_weights(objective, sample.rows, sample.columns)
     rough = wide or (objective.convex and sample.remaining is None)
     enough = ROUGH_DECREMENT[thin] * p if rough else SMALL_DECREMENT
     most = count_rows(rows) if thin and level is not None else WARM_UP_ROWS
-    first, curvature = random_rows(rows, most, rng), 0.0
-    if not objective.linear:
-        check_curvature(before := _few_rows_at(objective, rows, phi, rng))
-        steps, curvature = (20, NON_CONVEX_STEPS), _largest_curvature(before)
+    first = random_rows(rows, most, rng)
     few, *more = _growing(first, rough and not thin and ROWS_PER_COLUMN * p < FEW_ROWS, rng)
     end, newton = optimum_of(objective, few, phi, weight, enough, steps=steps), (0, steps[1])
     for stage in more:
@@ -128,10 +122,10 @@ def find_start(
     if first is not rows and (sample.has_rare_columns or objective.bounded or not in_memory):
         end = _on_the_way(objective, rows, phi, end)
     if in_memory:
-        return Start(_few_rows_at(objective, rows, end, rng), notes=notes)
+        return Start(_few_rows_at(objective, rows, end, rng))
     if first is not rows:
         end = optimum_of(objective, rows, end, weight, enough, steps=newton)
-    return Start(objective.local_model(end, rows), curvature, notes)
+    return Start(objective.local_model(end, rows))
 
 
 def _growing(rows: Rows, few_suffice: bool, rng: np.random.Generator) -> list[Rows]:
@@ -167,27 +161,11 @@ def _on_the_way(objective: Objective, rows: Rows, phi: np.ndarray, end: np.ndarr
     return phi + step * best_share(objective.falls(phi, phi + SHARES[:, None] * step, rows))
 
 
-def _first_point(
-    objective: Objective, rows: Rows, start: Any, starts: int, rng: np.random.Generator
-) -> tuple[np.ndarray, tuple[str, ...]]:
+def _first_point(objective: Objective, rows: Rows, start: Any) -> np.ndarray:
+    """A valid start of a linear predictor; `start` is the user's."""
     model, coordinates = objective.model, objective.coordinates
-    if start is not None:
-        return valid_start(objective, rows, coordinates.phi(model.theta(start, rows))), ()
-    if model.several_optima:
-        theta, note = lowest_mode(objective, random_rows(rows, START_ROWS, rng), starts, rng)
-        return coordinates.phi(theta), (note,)
-    return valid_start(objective, rows), ()
-
-
-def check_minimum(objective: Objective, start: Start, local: LocalModel) -> None:
-    """Refuse a loss that falls for ever, like an exponential: its curvature is lost on the way."""
-    lost = _largest_curvature(local) < LOST_CURVATURE * start.initial_curvature
-    if not objective.linear and lost:
-        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
-
-
-def _largest_curvature(local: LocalModel) -> float:
-    return float(np.abs(local.hessian).max()) / local.count
+    own = None if start is None else coordinates.phi(model.theta(start, rows))
+    return valid_start(objective, rows, own)
 
 
 def is_doubtful(objective: Objective, sample: Sample, total: LocalModel, safe: np.ndarray) -> bool:

@@ -95,15 +95,14 @@ def _sandwich(
     if needs_deviance_pass(objective, reader, sample, options.open_ended):
         with reader.interruptible():
             local, reads = deviance_pass(objective, reader, sample, local), 1
-    if not objective.linear:
-        check_kinks(objective, local, sample)
+    bent = "" if objective.linear else check_kinks(objective, local, sample)
     null = null_space(objective, reader, sample, local, done.separation)
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
     noise = _gradient_noise(objective, local, sample.design_effect)
-    leveraged, notes, undefined = local, (), None
+    leveraged, notes, undefined = local, ((bent,) if bent else ()), None
     if cov_type == "HC3":
-        cov_type, notes = "HC0", ("HC3 was stopped: HC0 instead.",)
+        cov_type, notes = "HC0", (*notes, "HC3 was stopped: HC0 instead.")
         with reader.interruptible():
             if not reader.monitor.interrupted:
                 B = restrict(local, null.directions)[1]

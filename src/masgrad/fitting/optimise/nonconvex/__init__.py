@@ -1,0 +1,1 @@
+"""Minima of losses that need not be convex, on rows in memory."""

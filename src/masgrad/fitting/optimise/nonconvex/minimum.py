@@ -1,0 +1,166 @@
+"""A minimum of the loss of rows in memory, from any start.
+
+Steps are those of a trust region (`trust_region.py`) in MasGrad's metric: the length of a step s is
+(s'Vs)^1/2, V the root of the covariance of the rows' gradients, so that steepest descent is
+MasGrad's direction V^-1 b. Far away, where the loss is linear and H vanishes, steps are MasGrad's
+and double as long as the loss falls; near a minimum they are Newton's; at a saddle they lead along
+the negative curvature.
+
+An end is a minimum only if no eigenvalue of H is negative. Along an eigenvector whose eigenvalue is
+0 the loss may still fall further away: it is compared at some distances, and descends from there.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.optimise.nonconvex.trust_region import Quadratic
+from masgrad.models.gram import scaled_spectrum
+from masgrad.types import Rows
+
+MOST_STEPS = 500
+"""Steps of a descent, those that are refused among them."""
+
+LEAST_VARIANCE = 1e-4
+"""Variance of gradients along a direction, as a share of the largest, that the metric assumes: a
+flat direction has none, and steps along it would be as long as one likes."""
+
+ACCEPTED, GOOD, POOR = 1e-4, 0.75, 0.25
+"""Fall of the loss, as a share of the predicted one, from which a step is taken, the radius doubled
+if the step was that long, and below which the radius becomes a quarter of the step."""
+
+ROUNDING, SURE = 1e-13, 1e-9
+"""Predicted fall, as a share of the losses, at which a descent has come to rounding, and beyond
+which the difference of their sums is known well enough."""
+
+SMALL_STEP, POLISHINGS = 1e-5, 3
+"""Newton step, in standard errors of the rows, at which a descent ends, and such steps after it."""
+
+FLAT = 1e-8
+"""Eigenvalue of H, as a share of the largest, up to which a direction is flat."""
+
+FLAT_STEPS = np.array([1.0, -1.0, 3.0, -3.0])
+"""Distances along a flat direction, in the coordinates' units, at which the loss is compared."""
+
+MOST_FLAT, ESCAPES = 8, 5
+"""Flat directions that are tried at an end, and descents that begin again from one of them."""
+
+
+class Metric(NamedTuple):
+    """Coordinates u of a step s = A u in which MasGrad's direction is steepest descent."""
+
+    half: np.ndarray
+
+    @property
+    def unit(self) -> float:
+        """Length of a step in u over which no combination of parameters moves by more than 1."""
+        return float(1 / np.linalg.norm(self.half, 2))
+
+    def quadratic(self, local: LocalModel) -> tuple[Quadratic, np.ndarray]:
+        """The local model in these coordinates, and the eigenvectors of H as steps."""
+        values, Q = np.linalg.eigh(self.half.T @ local.hessian @ self.half)
+        axes = self.half @ Q
+        return Quadratic(values, axes.T @ local.gradient), axes
+
+
+def metric_of(local: LocalModel) -> Metric:
+    """V^-1/2 of the rows' gradients; variances that are next to 0 are lifted."""
+    b = local.gradient / local.count
+    values, Q = np.linalg.eigh(local.meat / local.count - np.outer(b, b))
+    values = np.maximum(values, LEAST_VARIANCE * max(values[-1], np.finfo(float).tiny))
+    return Metric(Q * values**-0.25)
+
+
+def minimum_of(objective: Objective, rows: Rows, phi: np.ndarray) -> LocalModel:
+    """The local model of these rows at a minimum of their loss."""
+    local = _descend(objective, rows, objective.local_model(phi, rows))
+    for _ in range(ESCAPES):
+        lower = lower_along_flat(objective, rows, local)
+        if lower is None:
+            break
+        local = _descend(objective, rows, lower)
+    return local
+
+
+def _descend(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel:
+    """Steps of a trust region until one is too short to matter; the first moves phi by up to 1."""
+    metric = metric_of(local)
+    radius, (model, axes) = metric.unit, metric.quadratic(local)
+    for _ in range(MOST_STEPS):
+        u = model.minimum(radius)
+        expected = -model(u)
+        if _is_over(model, u, expected, local, axes):
+            break
+        end = local.point + axes @ u
+        fall, there = _at(objective, rows, local, end, expected)
+        length = float(np.linalg.norm(u))
+        if fall < POOR * expected:
+            radius = length / 4
+        elif fall > GOOD * expected and length > 0.9 * radius:
+            radius = 2 * radius
+        if there is not None and fall > ACCEPTED * expected:
+            local, (model, axes) = there, metric_of(there).quadratic(there)
+    return _polished(objective, rows, local)
+
+
+def _polished(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel:
+    """Newton steps below the rounding of losses, as long as the gradient shrinks.
+
+    Eigenvalues that should be 0 are as small as the gradient is.
+    """
+    for _ in range(POLISHINGS):
+        model, axes = metric_of(local).quadratic(local)
+        seen = model.values > FLAT * model.values[-1]
+        step = axes[:, seen] @ (-model.slope[seen] / model.values[seen])
+        try:
+            there = objective.local_model(local.point + step, rows)
+        except BadBlock:
+            break
+        if not np.linalg.norm(axes.T @ there.gradient) < 0.5 * np.linalg.norm(model.slope):
+            break
+        local = there
+    return local
+
+
+def _is_over(
+    model: Quadratic, u: np.ndarray, expected: float, local: LocalModel, axes: np.ndarray
+) -> bool:
+    """Whether what is left is rounding, or a Newton step far below a standard error."""
+    if expected <= ROUNDING * abs(local.loss):
+        return True
+    newton = model.values[0] > 0 and np.array_equal(u, -model.slope / model.values)
+    return newton and local.wald_norm(axes @ u) < SMALL_STEP
+
+
+def _at(
+    objective: Objective, rows: Rows, begin: LocalModel, end: np.ndarray, expected: float
+) -> tuple[float, LocalModel | None]:
+    """The fall of the loss over a step, and the local model at its end if the loss did fall."""
+    try:
+        there = objective.local_model(end, rows)
+    except BadBlock:  # sums overflow there
+        return -np.inf, None
+    fall = begin.loss - there.loss
+    if expected < SURE * abs(begin.loss):  # near the rounding of sums rows are compared
+        fall = float(objective.falls(begin.point, end[None], rows)[0])
+    return (fall, there) if fall > 0 else (-np.inf, None)
+
+
+def lower_along_flat(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel | None:
+    """The local model at the lowest of some points along directions in which H vanishes."""
+    for direction in flat_axes(local).T[:MOST_FLAT]:
+        ends = local.point + FLAT_STEPS[:, None] * direction
+        falls = objective.falls(local.point, ends, rows)
+        best = int(np.argmax(falls))
+        if falls[best] > np.sqrt(ROUNDING) * max(abs(local.loss), 1e-300):
+            return objective.local_model(ends[best], rows)
+    return None
+
+
+def flat_axes(local: LocalModel) -> np.ndarray:
+    """Directions of phi of length 1 along which the scaled H is 0, to rounding, (p, k)."""
+    size, values, Q = scaled_spectrum(local.hessian)
+    axes = Q[:, np.abs(values) <= FLAT] / size[:, None]
+    return axes / np.maximum(np.linalg.norm(axes, axis=0), np.finfo(float).tiny)

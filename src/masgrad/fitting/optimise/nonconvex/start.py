@@ -1,0 +1,85 @@
+"""Where the fit of a loss that need not be convex begins: at a minimum of its first rows.
+
+It is found from the user's start, or from 0, or is the lowest of those from several random starts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from masgrad.errors import InputError
+from masgrad.fitting.identification.checks import check_curvature
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
+from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import random_rows
+from masgrad.types import Rows
+
+SEVERAL_STARTS = 10
+"""Random starts for a loss that is known to have several optima."""
+
+MODE_ROWS, FIRST_ROWS = 1 << 12, 1 << 13
+"""Rows on which starts are tried, and rows of the first descent."""
+
+LOST_CURVATURE = 1e-9
+"""Share of the first curvature below which a loss that keeps falling has no minimum."""
+
+
+class Minimum(NamedTuple):
+    """The local model at a minimum, the largest curvature at the start, and notes."""
+
+    local_model: LocalModel
+    initial_curvature: float
+    notes: tuple[str, ...]
+
+
+def lowest_minimum(
+    objective: Objective, rows: Rows, options: Options, rng: np.random.Generator
+) -> Minimum:
+    """A minimum of the loss of some rows, then of all of them."""
+    phi, notes = _first_point(objective, rows, options, rng)
+    some = random_rows(rows, FIRST_ROWS, rng)
+    before = _largest_curvature(objective.local_model(phi, some))
+    end = minimum_of(objective, some, phi)
+    if some is not rows:
+        end = _of_all(objective, rows, [end.point, phi])
+    check_curvature(end)
+    return Minimum(end, before, notes)
+
+
+def check_minimum(initial_curvature: float, local: LocalModel) -> None:
+    """Refuse a loss that falls for ever, like an exponential: its curvature is lost on the way."""
+    if _largest_curvature(local) < LOST_CURVATURE * initial_curvature:
+        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
+
+
+def _first_point(
+    objective: Objective, rows: Rows, options: Options, rng: np.random.Generator
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The user's start, or 0, or the lowest end of descents from random starts."""
+    model, coordinates = objective.model, objective.coordinates
+    if options.start is not None:
+        return coordinates.phi(model.theta(options.start, rows)), ()
+    several = options.starts or (SEVERAL_STARTS if model.several_optima else 0)
+    if not several:
+        return np.zeros(model.dim(rows)), ()
+    few = random_rows(rows, MODE_ROWS, rng)
+    starts = (coordinates.phi(model.random_theta(few, rng)) for _ in range(several))
+    phi, note = lowest_mode(objective, few, starts)
+    return phi, (note,)
+
+
+def _of_all(objective: Objective, rows: Rows, starts: list[np.ndarray]) -> LocalModel:
+    """The minimum from the first of the starts at which the sums of all rows are finite."""
+    for phi in starts[:-1]:
+        try:
+            return minimum_of(objective, rows, phi)
+        except BadBlock:
+            continue
+    return minimum_of(objective, rows, starts[-1])
+
+
+def _largest_curvature(local: LocalModel) -> float:
+    return float(np.abs(local.hessian).max()) / local.count
