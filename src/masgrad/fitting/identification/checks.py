@@ -37,9 +37,9 @@ DIFFERENCE_GROUPS = 8
 LEAST_STEP = 1e-9
 """Step, relative to the estimate, over which differences of gradients are rounding errors."""
 
-NEARBY, NEARBY_FALL = 1 / 8, 4.0
-"""Share of a step at which a disagreement is looked at again, and factor by which that of a smooth
-loss has fallen there at least: by 64 if the step is short."""
+NEARBY, NEARBY_FALL = (1 / 8, 1 / 64), 4.0
+"""Shares of a step at which a disagreement is looked at again, and factor by which that of a smooth
+loss has fallen at one of them: by the square if the step is short."""
 
 ALLOWED_DISAGREEMENT = 0.05
 """Share of a standard error by which H and differences may disagree, besides sampling error."""
@@ -198,7 +198,7 @@ def check_kinks(objective: Objective, local: LocalModel, sample: Sample) -> str:
         share = whole.share(step)
         if share <= ALLOWED_DISAGREEMENT:
             continue
-        if whole.share(NEARBY * step) <= share / NEARBY_FALL:
+        if any(whole.share(part * step) <= share / NEARBY_FALL for part in NEARBY):
             furthest = max(furthest, share)
         elif share > ALLOWED_DISAGREEMENT + 4 * _error(whole, step):
             raise kinked(
@@ -238,11 +238,13 @@ class _Difference:
         return self.local.solve(half * (self.local.count / ends[0].count))
 
     def share(self, step: np.ndarray) -> float:
-        """The length of what is missed, as a share of the step."""
+        """The length of what is missed, as a share of the step's."""
         missed = self.missed(step)
-        if not np.isfinite(missed).all():
-            return np.inf
-        return self.local.wald_norm(missed) / self.local.wald_norm(step)
+        return self.length(missed) / self.length(step) if np.isfinite(missed).all() else np.inf
+
+    def length(self, step: np.ndarray) -> float:
+        """(s'Hs)^1/2: gradients may vary in fewer directions than H has."""
+        return float(np.sqrt(max(step @ self.local.hessian @ step, 0.0)))
 
 
 def _error(whole: _Difference, step: np.ndarray) -> float:
@@ -252,8 +254,8 @@ def _error(whole: _Difference, step: np.ndarray) -> float:
     missed, many = np.array([group.missed(step) for group in groups]), len(groups)
     if many < 2 or not np.isfinite(missed).all():
         return 0.0 if many > 1 else np.inf
-    spread = sum(whole.local.wald_norm(m) ** 2 for m in missed - missed.mean(0))
-    return float(np.sqrt(spread / many / (many - 1)) / whole.local.wald_norm(step))
+    spread = sum(whole.length(m) ** 2 for m in missed - missed.mean(0))
+    return float(np.sqrt(spread / many / (many - 1)) / whole.length(step))
 
 
 def kinked(what: str) -> InputError:
