@@ -281,7 +281,7 @@ def _stated(plan: Plan) -> tuple[str, list[Line]]:
         ]
     assert isinstance(plan, NonConvexPlan)
     title = f"Non-convex: a gradient of norm {plan.epsilon:.4g} on the way, delta {plan.delta:.3g}"
-    stated = f"steps, by the corrected proof; the theorem states {plan.steps_stated:,}"
+    stated = f"steps of the corrected proof; stated are {plan.steps_stated:,}"
     return title, [
         ("T", f"{plan.steps:,}", stated),
         ("n", f"{plan.batch_size:,}", "batch size, T / delta^2"),
