@@ -2,6 +2,8 @@
 
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,7 +50,7 @@ def test_the_convex_plan_by_hand():
 def test_a_quarter_of_the_batch_suffices(epsilon):
     """The proof's noise term is p C / (2 n alpha): Erratum 6."""
     plan = plan_convex(**CONVEX | {"epsilon": epsilon})
-    noise = plan.dim * plan.v_max / (2 * plan.batch_size_proved * plan.alpha)
+    noise = noise_floor(plan)
     assert 0.9 * epsilon / 2 < noise <= epsilon / 2 * (1 + 1e-9)
     kept = (1 - plan.alpha / plan.gamma) ** plan.steps
     assert kept * plan.gap <= epsilon / 2
@@ -189,6 +191,74 @@ def test_the_plan_reaches_its_accuracy_and_the_risk_stays_below_its_bound(seed):
         error = risks.std(0) / np.sqrt(4000)
         assert np.all(risks.mean(0) <= bound + norm.isf(level()) * error)
         assert risks.mean(0)[-1] + norm.isf(level()) * error[-1] <= plan.epsilon
+
+
+def skewed_rows(key, n):
+    """Two coordinates with mean 0, variance 1 and third cumulant 2."""
+    return jax.random.exponential(key, (n, 2)) - 1.0
+
+
+def wavy(C):
+    """L = theta' C theta / 2 with V = diag(2 + sin theta), between 1 and 3."""
+
+    def loss(theta, z):
+        return theta @ C @ theta / 2 + z @ (2 * theta - jnp.cos(theta))
+
+    def moments(theta):
+        return C @ theta, jnp.diag((2 + jnp.sin(theta)) ** 2)
+
+    return mg.CustomLoss(loss, 2), mg.Simulator(skewed_rows, moments)
+
+
+def bowl_of_rows(C, V):
+    """L = theta' C theta / 2 with a constant V, and rows that are skewed."""
+    model, data = bowl(C, V)
+    return model, mg.Simulator(skewed_rows, data.moments)
+
+
+def noise_floor(plan):
+    """The proof's p max ||V|| / (2 n alpha) at the batch size that it needs: Erratum 6."""
+    return plan.dim * plan.v_max / (2 * plan.batch_size_proved * plan.alpha)
+
+
+ROUND = np.array([[2.0, 0.5], [0.5, 1.0]])
+ROOT = np.array([[4.0, 1.5], [1.5, 1.0]])
+
+
+@pytest.mark.parametrize("landscape", ["constant V", "V of theta"])
+def test_mini_batches_keep_below_the_risk_bound(seed, landscape):
+    """E L(theta_t) of the data chain, V not the identity: 6 errors below the bound at every t."""
+    model, data = wavy(ROUND) if landscape == "V of theta" else bowl_of_rows(ROUND, ROOT)
+    start, at = np.array([2.0, -1.5]), np.array([-np.pi / 2, np.pi / 2])
+    region = np.vstack([start, np.stack(np.meshgrid(at, at), -1).reshape(-1, 2)])
+    c = conditioning(model, data, region)  # with the extremes of V: alpha and gamma of all of R^2
+    gap = start @ ROUND @ start / 2
+    plan = plan_convex(c.alpha, c.gamma, gap, 0.2, 2, c.v_max)
+    assert plan.v_max == pytest.approx(3.0 if landscape == "V of theta" else 4.6213, abs=1e-4)
+    n, K = plan.batch_size_proved, 2000
+    theta = mg.run(mg.masgrad(plan.step_size), model, data, start, plan.steps, n, K, seed).theta
+    risks = np.einsum("kti,ij,ktj->kt", theta, ROUND, theta) / 2
+    bound = (1 - plan.alpha / plan.gamma) ** np.arange(plan.steps + 1) * gap + noise_floor(plan)
+    highest = risks.mean(0) + 6 * risks.std(0) / np.sqrt(K)
+    assert np.all(highest <= bound) and highest[-1] <= plan.epsilon
+
+
+def test_the_risk_bound_is_attained_and_max_v_is_needed_in_it(seed):
+    """V = 4 I and H = 8 I: E L(theta_t) = p max ||V|| / (2 n alpha) from the first step on.
+
+    eta V^-1 H = I, so that a step forgets the last one and E L = tr(H) eta^2 / 2n; with 1 in place
+    of max ||V|| the bound would be a quarter of what the chain of mini-batches has.
+    """
+    model, data = bowl_of_rows(8 * np.eye(2), 4 * np.eye(2))
+    start, K = np.array([2.0, -1.5]), 20_000
+    c = conditioning(model, data, [start])
+    plan = plan_convex(c.alpha, c.gamma, 25.0, 0.2, 2, c.v_max)
+    assert (plan.alpha, plan.gamma, plan.v_max) == pytest.approx((2.0, 2.0, 4.0))
+    n = plan.batch_size_proved
+    theta = mg.run(mg.masgrad(plan.step_size), model, data, start, 3, n, K, seed).theta
+    risks = 4 * (theta[:, 1:] ** 2).sum(2)
+    away = np.abs(risks.mean(0) - noise_floor(plan))
+    assert np.all(away < 6 * risks.std(0) / np.sqrt(K)) and np.all(away < 0.1 * noise_floor(plan))
 
 
 @pytest.mark.statistical(1)
