@@ -22,7 +22,10 @@ from masgrad.types import Array
 
 ANY_STEP = "Theorem 1 (chain close to its diffusion) holds for any step size; 1/gamma is for speed"
 MARGINAL = "the last iterate's law is as close to its diffusion's as the paths' laws: C sqrt(T/n)"
-NO_CONSTANT = "sqrt(T/n) is a rate; the theorem leaves its constant open, and on a table TV is 1"
+NO_CONSTANT = (
+    "sqrt(T/n) is a rate; the theorem leaves its constant open (to leading order it is that of "
+    "theory.tv_constant), and on a table TV is 1"
+)
 WORST = "plans are worst cases over the region, and the orders p/eps ... leave constants out"
 REGION = "alpha, gamma and max ||V|| are of a region: the plan holds while the chain stays in it"
 
