@@ -58,14 +58,17 @@ def squared_cumulant(U: np.ndarray, own_moments: bool) -> SquaredCumulant:
 
 def by_tensor(U: np.ndarray) -> Contraction:
     """From the tensor's entries with i <= j, of which those with i < j count twice: O(m p^3)."""
-    low, high = np.triu_indices(U.shape[1])
+    m, p = U.shape
+    low, high = np.triu_indices(p)
     twice = np.where(low == high, 1.0, 2.0)
 
     def products() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         columns = (np.ascontiguousarray(block.T) for block in _blocks(U, len(low)))
         return ((a, a[low] * a[high]) for a in columns)
 
-    kappa = sum(ij @ a.T for a, ij in products()) / len(U)
+    kappa = np.zeros((len(low), p))
+    for a, ij in products():
+        kappa += ij @ a.T / m
     weighted = kappa.T * twice
     cubes = [((weighted @ ij) * a).sum(0) for a, ij in products()]
     return Contraction(np.concatenate(cubes), weighted @ kappa)
@@ -73,8 +76,8 @@ def by_tensor(U: np.ndarray) -> Contraction:
 
 def by_pairs(U: np.ndarray) -> Contraction:
     """From all pairs of rows, in O(m^2 p), a block of them at a time."""
-    m = len(U)
-    cubes, square = [], 0.0
+    m, p = U.shape
+    cubes, square = [], np.zeros((p, p))
     for block in _blocks(U, m):
         products = block @ U.T
         squares = products**2
