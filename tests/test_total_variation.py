@@ -179,7 +179,7 @@ def test_the_estimate_has_no_bias_and_its_error_is_the_spread(rng, law, right):
         own.append(found.value)
         errors.append(found.influence.std() / np.sqrt(500))
     assert abs(np.mean(known) - right) < 6 * np.std(known) / 20
-    left = 0.15 * right  # -13 % at 500 rows, of order 1/m
+    left = 0.15 * right  # -12 % at 500 rows, of order 1/m
     assert abs(np.mean(own) - right) < 6 * np.std(own) / 20 + left
     assert 0.9 * np.std(own) < np.mean(errors) < 1.7 * np.std(own)  # too large where kappa_3 = 0
 

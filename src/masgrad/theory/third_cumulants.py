@@ -4,7 +4,7 @@ It is E (u . u')^3 for two independent rows, and the mean of (u_i . u_j)^3 over 
 without bias if b and V are known. For rows standardised by their own mean and covariance that mean
 has a bias also where kappa_3 = 0, -(1/m) mean(6 |u|^4 - 3 (p + 2) |u|^2), which is -3 p (p + 2) / m
 for Gaussian rows (Mardia's statistic without its diagonal). It is removed; what remains is of order
-|kappa_3|^2 / m (exponential rows: -4 % at m = 2000).
+|kappa_3|^2 / m (exponential rows: -3 % at m = 2000).
 
 Sums over all pairs are those of the tensor, sum_ij (u_i . u_j)^3 = |sum_i u_i u_i u_i|^2. Whichever
 takes less work is computed: half of p^3 numbers, or the matrix of all pairs in blocks.
