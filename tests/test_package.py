@@ -158,9 +158,9 @@ def test_plan_prints_a_table(tmp_path):
     assert done.returncode == 0, done.stderr
     cells = [[c.strip() for c in line.split("│")] for line in done.stdout.splitlines()]
     values = [(row[1], row[2]) for row in cells if len(row) == 5]
-    for line in (("T", "12"), ("n", "480"), ("beta", "1920"), ("n T", "5,760"), ("T", "654")):
+    for line in (("T", "12"), ("n", "480"), ("beta", "1920"), ("n T", "5,760"), ("T", "681")):
         assert line in values
-    assert "needs 681" in done.stdout
+    assert "stated are 654" in done.stdout
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
     table["y"] = rng.poisson(np.exp(0.3 * table["a"]))

@@ -281,9 +281,9 @@ def _stated(plan: Plan) -> tuple[str, list[Line]]:
         ]
     assert isinstance(plan, NonConvexPlan)
     title = f"Non-convex: a gradient of norm {plan.epsilon:.4g} on the way, delta {plan.delta:.3g}"
-    proved = f"steps as stated; the corrected proof needs {plan.steps_proved:,}"
+    stated = f"steps of the corrected proof; stated are {plan.steps_stated:,}"
     return title, [
-        ("T", f"{plan.steps:,}", proved),
+        ("T", f"{plan.steps:,}", stated),
         ("n", f"{plan.batch_size:,}", "batch size, T / delta^2"),
     ]
 

@@ -6,6 +6,7 @@ acceleration   the constant C of kappa_MasGrad < C sqrt(kappa_GD)
 planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse;
                    bootstrap: batches from a table
 survey         all of that for a model and data
+total_variation    Theorem 1's constant to leading order, from third_cumulants of the gradient
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
 distances      between samples; rates: how they fall with n
@@ -45,6 +46,7 @@ from masgrad.theory.rates import ClosenessRate, Power, closeness_rate
 from masgrad.theory.regions import Segments, ball, path, segments
 from masgrad.theory.smoothness import Smoothness, field_and_jacobian, smoothness
 from masgrad.theory.survey import Survey, survey
+from masgrad.theory.total_variation import TotalVariationConstant, tv_constant
 
 __all__ = [
     "Acceleration",
@@ -61,6 +63,7 @@ __all__ = [
     "Segments",
     "Smoothness",
     "Survey",
+    "TotalVariationConstant",
     "TotalVariationRate",
     "acceleration",
     "ball",
@@ -87,6 +90,7 @@ __all__ = [
     "smoothness",
     "strongly_convex_expansion",
     "survey",
+    "tv_constant",
     "tv_rate",
     "wasserstein2",
     "wasserstein_bound",

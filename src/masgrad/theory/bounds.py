@@ -125,7 +125,7 @@ def strongly_convex_expansion(alpha: float, lipschitz: float, step_size: float) 
 
 @dataclass(frozen=True)
 class TotalVariationRate:
-    """Theorem 1's rate sqrt(T / n), which comes without its constant.
+    """Theorem 1's rate sqrt(T / n), which comes without its constant (`tv_constant` has it).
 
     Args:
         value: sqrt(T / n).

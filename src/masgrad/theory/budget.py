@@ -46,11 +46,13 @@ def nonconvex_within(
 ) -> NonConvexPlan:
     """The most accurate plan of the non-convex theorem that draws at most `rows` rows.
 
+    `steps` and `batch_size` are the corrected proof's, as in `plan_nonconvex`.
+
     Example:
         >>> import masgrad as mg
         >>> plan = mg.theory.nonconvex_within(100_000, 2.0, gap=1.0, delta=0.5, dim=4, v_max=2.0)
         >>> plan.samples <= 100_000, round(plan.epsilon, 2)
-        (True, 0.25)
+        (True, 0.28)
     """
     return _within(rows, gap, lambda e: plan_nonconvex(gamma, gap, e, delta, dim, v_max))
 
