@@ -10,7 +10,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASG
 TEST_ENV += JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-startup campaign coverage coverage-penalties clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-startup bench-nonconvex campaign coverage coverage-penalties clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad fit
@@ -51,6 +51,9 @@ bench-penalties: $(STAMP)
 
 bench-startup: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
+
+bench-nonconvex: $(STAMP)
+	$(BIN)/python benchmarks/nonconvex.py --seed $(SEED) --page benchmarks/nonconvex.md
 
 bench-wide: $(STAMP)
 	$(BIN)/python benchmarks/wide.py --seed $(SEED) --page benchmarks/wide.md
