@@ -13,7 +13,7 @@ and an estimate whose bread would be wrong is refused.
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import offset_of
+from masgrad.data.regression import offset_of, total_weight
 from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
@@ -174,7 +174,7 @@ def check_curvature(local: LocalModel) -> None:
 def check_kinks(objective: Objective, local: LocalModel, sample: Sample) -> None:
     """Refuse a Hessian that differences of the gradient contradict."""
     values, Q = np.linalg.eigh(local.sandwich())
-    scale = np.sqrt(local.count / count_rows(sample.rows))
+    scale = np.sqrt(local.count / total_weight(sample.rows))
     for value, axis in zip(values, Q.T, strict=True):
         if value <= 1e-12 * values[-1]:
             continue
@@ -195,7 +195,7 @@ def _disagreement(
     for rows in blocks(sample.rows, size):
         ahead = objective.missed_gradient(local.point, step, rows)
         behind = objective.missed_gradient(local.point, -step, rows)
-        missed.append(local.solve((ahead - behind) / 2 * local.count / count_rows(rows)))
+        missed.append(local.solve((ahead - behind) / 2 * local.count / total_weight(rows)))
     mean = np.mean(missed, 0)
     whole = local.wald_norm(step)
     spread = sum(local.wald_norm(m - mean) ** 2 for m in missed)
