@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, as_rows, blocks
-from masgrad.data.tables.paths import is_dataset, is_frame, is_paths
+from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.results.estimates import quantile
@@ -43,10 +43,14 @@ def predict_rows(result: Fitted, data: Any, interval: float | None, **others: An
             raise InputError(f"{name}={value!r:.40} is for regressions; leave it out")
     rows, place = _blocks(result, data)
     missing = Missing(result.names, None)
-    parts = [_columns(result, block, interval, missing) for block in rows]
+    with np.errstate(invalid="ignore", over="ignore"):
+        parts = [_columns(result, block, interval, missing) for block in rows]
     missing.warn(place)
+    if not parts:
+        raise InputError("the data hold no rows; at least one row to predict is needed")
     columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
-    return columns[0] if interval is None else _frame(columns, getattr(data, "index", None))
+    index = data.index if is_pandas(data) else None
+    return columns[0] if interval is None else _frame(columns, index)
 
 
 def _blocks(result: Fitted, data: Any) -> Blocks:

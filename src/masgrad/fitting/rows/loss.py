@@ -12,7 +12,7 @@ import numpy as np
 from masgrad.data.arrays import BLOCK, count_rows, pick
 from masgrad.data.regression import Weighted, as_vector, observations, weigh
 from masgrad.data.source import Arrays, Source
-from masgrad.data.tables.paths import is_dataset, is_frame, is_paths
+from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError
 from masgrad.fitting.rows.streams import NO_WEIGHT, is_a_file, stream_of
 from masgrad.models.model import Model
@@ -63,7 +63,7 @@ def _weighed(model: Model, data: Any, weights: Any) -> tuple[Rows, np.ndarray | 
     if weights is None:
         return rows, None
     given = _column(data, weights) if isinstance(weights, str) else weights
-    values = as_vector("weights", given, count_rows(rows), getattr(data, "index", None))
+    values = as_vector("weights", given, count_rows(rows), data.index if is_pandas(data) else None)
     kept, weight, _ = weigh((values, None, None))
     assert weight is not None
     return Weighted(rows if kept is None else pick(lambda a: a[kept], rows), weight), kept

@@ -14,6 +14,10 @@ import numpy as np
 from masgrad.types import Array, jax_float64
 
 
+class NoColumn(KeyError):
+    """A column that a table does not have."""
+
+
 class Asked(Mapping):
     """A row of a table, in which every number is 1, that remembers which columns were asked for."""
 
@@ -21,9 +25,9 @@ class Asked(Mapping):
         self.names, self.asked = names, {}
 
     def __getitem__(self, name: str) -> Array:
-        self.asked[name] = None
         if name not in self.names:
-            raise KeyError(name)
+            raise NoColumn(name)
+        self.asked[name] = None
         return jnp.ones((), np.int64)  # which may be an index, and counts as a real number too
 
     def __contains__(self, name: object) -> bool:
@@ -42,7 +46,7 @@ def columns_asked(
 ) -> list[str] | None:
     """The columns that `fn(theta, z)` asks of a row, in that order; None if that cannot be told.
 
-    A column that the table does not have is among them.
+    If the table does not have one of them, it is that column alone.
 
     Args:
         fn: a function that JAX can trace.
@@ -52,8 +56,8 @@ def columns_asked(
     row = Asked(names)
     try:
         jax.eval_shape(lambda theta: fn(theta, row), jax.ShapeDtypeStruct((size,), np.float64))
-    except KeyError:
-        return [name for name in row.asked if name not in names] or None
+    except NoColumn as missing:
+        return [missing.args[0]]
     except Exception:  # whatever the user's code does to a row: the check of the loss will tell
         return None
     return list(row.asked) or None
