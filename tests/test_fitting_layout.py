@@ -15,13 +15,14 @@ import masgrad
 ROOT = Path(masgrad.__file__).parent
 FITTING = ROOT / "fitting"
 ORDER = (
-    *("options", "sources", "task", "objective", "identification", "optimise", "uncertainty"),
-    *("status", "fitted", "assemble", "fit", "figures", "penalised", "results", "levels"),
-    *("api", "commands"),
+    *("options", "rows", "sources", "task", "objective", "identification", "optimise"),
+    *("uncertainty", "status", "fitted", "assemble", "fit", "figures", "penalised"),
+    *("results", "levels", "api", "commands"),
 )
 """A file may import from its own part of `fitting` and from those before it."""
 
 FOR_THEIR_WEIGHT = {
+    "masgrad.data.column_source",
     "masgrad.data.formula.terms",
     "masgrad.data.table_source",
     "masgrad.data.tables.frames",
@@ -31,10 +32,11 @@ FOR_THEIR_WEIGHT = {
     "masgrad.fitting.levels.fit",
     "masgrad.fitting.levels.result",
     "masgrad.fitting.penalised.path_plot",
+    "masgrad.fitting.results.named",
     "masgrad.fitting.results.views.plots",
 }
-"""Imported inside a function because they bring NumPy (to the command line), pyarrow, JAX or
-matplotlib, or a package that few fits need; nothing else is."""
+"""Imported inside a function because they bring NumPy (to the command line), pyarrow, JAX, pandas
+or matplotlib, or a package that few fits need; nothing else is."""
 
 MODULES = [p for p in ROOT.rglob("*.py") if p.name != "__init__.py"]
 

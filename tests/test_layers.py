@@ -41,6 +41,7 @@ DATA = [
     ["tables"],
     ["formula", "matrices"],
     ["table_source"],
+    ["column_source"],
 ]
 
 

@@ -69,6 +69,12 @@ def test_the_fit_pages_examples_run(capsys):
     scope: dict = {}
     run_blocks((ROOT / "docs/fit.md").read_text(), scope)
     assert scope["ratio"].mean[0] == pytest.approx(2 / 3, abs=0.02)
+    r = scope["r"]
+    assert np.abs((r.params - [0.0, 5.0, 0.0, 1.0, 2.0]) / r.bse).max() < 6
+    assert r.params["site"].shape == (3,) and 0.5 < scope["half"].mean[0] < 2
+    whole = mg.fit(scope["saturation"], scope["table"])
+    np.testing.assert_allclose(r.params, whole.params, atol=1e-6)
+    np.testing.assert_allclose(r.bse, whole.bse, rtol=1e-6)
     assert "51000" in capsys.readouterr().out
 
 

@@ -151,9 +151,11 @@ def test_weights_that_are_none():
             mg.fit(mg.Poisson(), (X, y), weights=weights)
     with pytest.raises(InputError, match=r"exposure.*row 2"):
         mg.fit(mg.Poisson(), (X, y), exposure=np.where(np.arange(600) == 2, 0.0, 1.0))
+    with pytest.raises(InputError, match="weights needs a regression; GaussianMixture"):
+        mg.fit(mg.GaussianMixture(2, 1.0), y, weights=np.ones(600))
     loss = mg.CustomLoss(lambda theta, z: (z[1] - z[0] @ theta) ** 2, 3)
-    with pytest.raises((InputError, InputTypeError), match="weights"):
-        mg.fit(loss, (X, y), weights=np.ones(600))
+    with pytest.raises(InputError, match="offset needs a regression; CustomLoss"):
+        mg.fit(loss, (X, y), offset=np.ones(600))
 
 
 # Penalties.

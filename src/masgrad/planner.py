@@ -13,7 +13,8 @@ from masgrad.covariance.moments import moments
 from masgrad.data.formula.formulas import of_columns
 from masgrad.data.formula.learning import learn
 from masgrad.data.source import Source
-from masgrad.data.table_source import TableSource, names_of, open_table
+from masgrad.data.table_source import TableSource, open_table
+from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Medium, is_number
 from masgrad.data.tables.paths import expand
 from masgrad.errors import InputError, InputTypeError

@@ -108,7 +108,7 @@ def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
     """theta0 as (p, K), from one start for all chains or one per chain."""
     p = model.dim(rows)
     try:
-        theta = np.asarray(theta0)
+        theta = np.asarray(model.vector(theta0))
         theta = theta.astype(
             np.float64, casting="same_kind" if theta.dtype.kind == "c" else "unsafe"
         )

@@ -2,7 +2,7 @@
 
 A row of weight 2 counts as two rows, a row of weight 0 as none: `weigh` leaves it out before
 anything else looks at it. The linear predictor is x'theta + offset, where log(exposure) is a part
-of the offset.
+of the offset. Rows of other losses carry frequencies alone (`Weighted`).
 """
 
 from collections.abc import Callable, Iterable
@@ -46,9 +46,23 @@ class Regression(NamedTuple):
     offset: np.ndarray | None = None
 
 
+class Weighted(NamedTuple):
+    """Rows of any pytree, and their frequencies, (n,)."""
+
+    rows: Rows
+    weight: np.ndarray
+
+
 def weight_of(rows: Rows) -> np.ndarray | None:
     """The frequency weights of the rows, or None."""
-    return rows.weight if isinstance(rows, Regression) else None
+    return rows.weight if isinstance(rows, Regression | Weighted) else None
+
+
+def observations(rows: Rows) -> Rows:
+    """The rows as a loss sees them, without what they carry."""
+    if isinstance(rows, Regression):
+        return rows.X, rows.y
+    return rows.rows if isinstance(rows, Weighted) else rows
 
 
 def offset_of(rows: Rows) -> np.ndarray | None:

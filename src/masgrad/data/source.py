@@ -7,6 +7,7 @@ and only then is looked for.
 """
 
 import abc
+import copy
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ import numpy as np
 
 from masgrad.data.arrays import BLOCK, MOST_ROWS, count_rows, pick
 from masgrad.data.designs.structured import Structured
-from masgrad.data.regression import Regression
+from masgrad.data.regression import Regression, Weighted
 from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
@@ -34,7 +35,7 @@ class Source(abc.ABC):
     Attributes:
         rereadable: whether the rows can be read again.
         count: number of rows, if known in advance.
-        names: names of the columns of X, or ().
+        names: names of the parameters, which are the columns of X in a regression, or ().
         ordered: whether rows come in the order of storage, so that a drift deserves a warning.
         compact: whether X is coded or sparse, so that many rows take little room.
     """
@@ -64,6 +65,14 @@ class Source(abc.ABC):
     def place(self, row: int) -> str:
         """The name of a row in messages, numbered from 0 in the order of `blocks()`."""
         return f"row {row}"
+
+    def named(self, names: tuple[str, ...]) -> "Source":
+        """The same rows for a loss whose parameters have names of their own."""
+        if names == self.names:
+            return self
+        other = copy.copy(self)
+        other.names = names
+        return other
 
 
 class Arrays(Source):
@@ -230,6 +239,8 @@ def _heights(part: Any) -> Iterator[int]:
 
 def _length(block: Any, rows: Rows) -> int:
     """The number of rows of a block as given, including rows of weight 0."""
+    if isinstance(rows, Weighted):
+        return next(_heights(block))
     return len(block[1]) if isinstance(rows, Regression) else count_rows(rows)
 
 

@@ -20,9 +20,9 @@ from masgrad.data.regression import ROLES, Place, as_vector, beside, given, labe
 from masgrad.data.source import Arrays, Source, Stream, prefetch
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
-from masgrad.data.tables.frames import Memory, as_frame
+from masgrad.data.tables.frames import Memory, names_of
 from masgrad.data.tables.ipc import Ipc
-from masgrad.data.tables.levels import check_codes, lookup
+from masgrad.data.tables.levels import Lookup, check_codes, lookup
 from masgrad.data.tables.medium import Columns, Medium, codes_of, length_of, shuffle
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_frame, is_paths, kind
 from masgrad.errors import InputError, InputTypeError
@@ -73,36 +73,15 @@ def open_table(
     return Memory(data, columns, extra)
 
 
-def names_of(data: Any) -> list[str]:
-    """The column names that "." in a formula stands for."""
-    if is_paths(data):
-        return column_names(expand(data)[0])
-    if is_dataset(data):
-        return data.schema.names
-    if isinstance(data, Stream | Iterator):
-        raise InputError("'.' in a formula needs a table, not an iterator; name the columns of X")
-    return [str(name) for name in as_frame(data).columns]
+class MediumSource(Source):
+    """Blocks made of columns: `numbers` are read, `made` makes rows of them, `weight` is one."""
 
+    numbers: tuple[str, ...]
+    lookups: Mapping[str, Lookup] = {}
 
-class TableSource(Source):
-    """A table seen through the terms of a formula.
-
-    Example:
-        >>> import pandas as pd
-        >>> medium = open_table(pd.DataFrame({"y": [0.0, 1.0], "g": ["a", "b"]}), ("y", "g"))
-        >>> next(TableSource(medium, learn(parse("y ~ g"), medium)).blocks())[0]
-        array([[1., 0.],
-               [1., 1.]])
-    """
-
-    def __init__(
-        self, medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
-    ):
-        self.medium, self.terms, self.names = medium, terms, terms.names
-        self.memory, self.block = memory, block
+    def __init__(self, medium: Medium, weight: str | None, memory: int, block: int):
+        self.medium, self.weight, self.memory, self.block = medium, weight, memory, block
         self.rereadable, self.ordered = medium.rereadable, medium.ordered
-        self.count = None if self._weighed() else medium.count
-        self.lookups = {name: lookup(levels) for name, levels in terms.levels.items()}
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         blocks = self._blocks(rng)
@@ -133,33 +112,14 @@ class TableSource(Source):
             yield row, columns
             row += length_of(columns)
 
-    def made(self, piece: tuple[int, Columns]) -> Rows | None:
-        row, columns = piece
-        return as_block(self.terms, columns, lambda k: self.medium.place(row + k))
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The numeric columns to read; for an intercept alone any column, to count the rows."""
-        numbers = self.terms.numbers
-        return numbers if numbers or self.lookups else tuple(self.medium.types)[:1]
-
-    def _weighed(self) -> bool:
-        """Whether rows may be dropped for weight 0; weights in memory are checked here, once."""
-        roles = (self.terms.weight, self.terms.offset, self.terms.exposure)
-        if not isinstance(self.medium, Memory):
-            return self.terms.weight is not None
-        carried = [None if name is None else self.medium.column(name) for name in roles]
-        alone, labels = self.terms.response is None, tuple(map(label, roles))
-        return weigh(carried, self.medium.place, labels, missing=alone).kept is not None
-
     def _held(self) -> int:
         """The size in blocks of a shuffle buffer that uses an eighth of the memory."""
-        size = 8 * self.block * (len(self.names) + 1)
+        size = 8 * self.block * (max(len(self.names), len(self.numbers)) + 1)
         return min(max(self.memory // 8 // size, 1), MOST_SHUFFLED_BLOCKS)
 
     def place(self, row: int) -> str:
         """The row's name in the table, where rows of weight 0 count as well."""
-        weight = self.terms.weight
+        weight = self.weight
         if weight is None:
             return self.medium.place(row)
         if not self.rereadable:
@@ -171,6 +131,42 @@ class TableSource(Source):
                 return self.medium.place(start + int(kept[row]))
             row, start = row - len(kept), start + length_of(columns)
         return self.medium.place(start + row)
+
+
+class TableSource(MediumSource):
+    """A table seen through the terms of a formula.
+
+    Example:
+        >>> import pandas as pd
+        >>> medium = open_table(pd.DataFrame({"y": [0.0, 1.0], "g": ["a", "b"]}), ("y", "g"))
+        >>> next(TableSource(medium, learn(parse("y ~ g"), medium)).blocks())[0]
+        array([[1., 0.],
+               [1., 1.]])
+    """
+
+    def __init__(
+        self, medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+    ):
+        super().__init__(medium, terms.weight, memory, block)
+        self.terms, self.names = terms, terms.names
+        self.count = None if self._weighed() else medium.count
+        self.lookups = {name: lookup(levels) for name, levels in terms.levels.items()}
+        self.numbers = terms.numbers
+        if not self.numbers and not self.lookups:  # an intercept alone: any column counts the rows
+            self.numbers = tuple(medium.types)[:1]
+
+    def made(self, piece: tuple[int, Columns]) -> Rows | None:
+        row, columns = piece
+        return as_block(self.terms, columns, lambda k: self.medium.place(row + k))
+
+    def _weighed(self) -> bool:
+        """Whether rows may be dropped for weight 0; weights in memory are checked here, once."""
+        roles = (self.terms.weight, self.terms.offset, self.terms.exposure)
+        if not isinstance(self.medium, Memory):
+            return self.terms.weight is not None
+        carried = [None if name is None else self.medium.column(name) for name in roles]
+        alone, labels = self.terms.response is None, tuple(map(label, roles))
+        return weigh(carried, self.medium.place, labels, missing=alone).kept is not None
 
 
 class TableInMemory(Arrays):

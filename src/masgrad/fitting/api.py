@@ -42,7 +42,8 @@ def fit(
         model: the loss: `Linear()`, `Logistic()`, `Poisson()`, `CustomLoss(fn, dim)`, ...
         data: (X, y) as arrays, memory maps or a data frame and a column; for other losses an array
             or a pytree; an iterator of such blocks, which is read once; a `Stream`; with a formula
-            a data frame, or Parquet, Arrow and CSV files (a path, a glob, or a list).
+            a data frame, or Parquet, Arrow and CSV files (a path, a glob, or a list). A
+            `CustomLoss` takes tables and files without a formula: a row is a dictionary of columns.
         keywords:
 
     Example:

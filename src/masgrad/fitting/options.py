@@ -142,8 +142,9 @@ class Options:
     )
     weights: Any = _field(
         None,
-        "frequencies, (N,), or the name of a column: 2 is a row twice, 0 no row at all. Of files "
-        "it is a name; blocks of a stream are (X, y, weights, offset), either None.",
+        "frequencies, (N,), or the name of a column: 2 is a row twice, 0 no row at all. Of files, "
+        "and of streams for a `CustomLoss`, it is a name; other blocks of a stream are (X, y, "
+        "weights, offset), either None.",
     )
     offset: Any = _field(
         None, "a known part of the linear predictor, (N,), or the name of a column."
@@ -168,7 +169,9 @@ class Options:
         lambda value: as_size("step_size", value),
     )
     start: Any = _field(
-        None, "where to begin, (p,); for linear predictors one of several points that are tried."
+        None,
+        "where to begin, (p,), or a pytree such as `params` of a `CustomLoss`; for linear "
+        "predictors one of several points that are tried.",
     )
     starts: int | None = _field(
         None,

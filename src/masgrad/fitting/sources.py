@@ -6,7 +6,7 @@ drawn at random from arrays; from anything else it is the first rows.
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,33 +14,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from masgrad.data.arrays import (
-    BLOCK,
-    as_regression,
-    block_of,
     count_rows,
     is_simulator,
     joined,
     leaves,
-    not_a_matrix,
     pick,
 )
 from masgrad.data.regression import (
     ROLES,
     ColumnSizes,
-    as_vector,
-    beside,
     design_effect,
-    only,
-    weigh,
 )
-from masgrad.data.source import Arrays, Source, Stream
-from masgrad.data.sparse import SparseRows, is_sparse
-from masgrad.data.tables.paths import is_frame, is_paths
+from masgrad.data.source import Arrays, Source
+from masgrad.data.tables.paths import is_paths
 from masgrad.errors import InputError
+from masgrad.fitting.rows.loss import loss_source
+from masgrad.fitting.rows.regression import regression_arrays, regression_checker
+from masgrad.fitting.rows.streams import is_a_file, stream_of
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
-from masgrad.models.trace import TraceRegression
-from masgrad.types import Rows, is_from
+from masgrad.types import Rows
 
 if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms
@@ -134,113 +127,43 @@ def as_source(
         exposure: its logarithm is added to the offset.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
+    source, terms = _rows(model, data, formula, memory, block, roles)
+    if not isinstance(model, GLM):
+        source = source.named(model.names_of(source.names))
+    return source, terms
+
+
+def _rows(
+    model: Model,
+    data: Any,
+    formula: str | None,
+    memory: int,
+    block: int | None,
+    roles: dict[str, Any],
+) -> "tuple[Source, Terms | None]":
     carried = [role for role, value in roles.items() if value is not None]
-    if formula is not None or is_paths(data):
-        if formula is None:
-            raise InputError(
-                f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
-            )
+    refused = [] if isinstance(model, GLM) else [r for r in carried if r != "weights"]
+    if refused or (carried and not (isinstance(model, GLM) or model.takes_any_rows)):
+        role = (refused or carried)[0]
+        raise InputError(f"{role} needs a regression; {type(model).__name__} takes none")
+    if formula is not None:
         from masgrad.data.table_source import learn_table  # pyarrow
 
         return learn_table(data, formula, memory, block, roles)
-    if carried and not isinstance(model, GLM):
-        raise InputError(f"{carried[0]} needs a regression; {type(model).__name__} takes none")
     if is_simulator(data):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")
+    if not isinstance(model, GLM):
+        return loss_source(model, data, memory, block, roles["weights"]), None
+    if is_paths(data):
+        raise is_a_file(data)
     if isinstance(data, Source | Iterator):
         if carried:
             raise InputError(
                 f"{carried[0]} goes with each block of a stream; yield (X, y, weights, offset), "
                 "where either may be None"
             )
-        return _stream(model, data, block), None
-    if isinstance(model, GLM) and not hasattr(data, "optimum"):
-        return _arrays(model, data, block, roles), None
-    return Arrays(model.rows(data), (), block or BLOCK, real=False), None
-
-
-def _stream(model: Model, data: Any, block: int | None) -> Source:
-    if isinstance(data, Source) and not isinstance(data, Stream):
-        return data
-    start, again = (
-        (data.start, data.rereadable) if isinstance(data, Stream) else (lambda: data, False)
-    )
-    return Stream(start, again, block or BLOCK, check=_checker(model), real=isinstance(model, GLM))
-
-
-def _arrays(model: GLM, data: Any, block: int | None, roles: dict[str, Any]) -> Arrays:
-    rows, names, kept = _regression(model, data, roles)
-    if not len(rows[1]):
-        raise InputError("every weight is 0; at least one row of positive weight is needed")
-    (count, p), thin = rows[0].shape, isinstance(rows[0], SparseRows) and rows[0].thin
-    return Arrays(rows, names, block or block_of(count, p, thin), kept=kept)
-
-
-def _regression(
-    model: GLM, data: Any, roles: dict[str, Any]
-) -> tuple[Rows, tuple[str, ...], np.ndarray | None]:
-    """Rows of a regression, names of X, and the rows of positive weight (None if all are)."""
-    names: tuple[str, ...] = ()
-    index = None
-    if isinstance(data, tuple | list) and len(data) == 2:
-        index = data[1].index if is_from("pandas", data[1], "Series", "DataFrame") else None
-        if is_frame(data[0]):
-            from masgrad.data.tables.frames import numbers_of
-
-            rows = getattr(data[0], "index", None)
-            if index is not None and rows is not None and not index.equals(rows):
-                raise InputError("X and y have different indexes; align them: y.loc[X.index]")
-            X, names = numbers_of(data[0])
-            data, index = (X, data[1]), rows if index is None else index
-    X, y = _pair(model, data)
-    if X.ndim != 2:
-        raise not_a_matrix(X)
-    kept, weight, known = weigh(
-        None if value is None else as_vector(role, value, len(y), index)
-        for role, value in roles.items()
-    )
-    X = X.only(kept) if isinstance(X, SparseRows) and kept is not None else only(X, kept)
-    return beside(X, only(y, kept), weight, known), names, kept
-
-
-def _pair(model: GLM, data: Any) -> tuple[Any, np.ndarray]:
-    if isinstance(data, tuple | list) and len(data) == 2 and is_sparse(data[0]):
-        X = SparseRows(data[0])
-        return X, as_regression((np.broadcast_to(0.0, (len(X), 1)), data[1]), finite=False)[1]
-    X, y = as_regression(data, finite=False)
-    return (model.design(model.rows((X, y))), y) if isinstance(model, TraceRegression) else (X, y)
-
-
-def _checker(model: Model) -> Callable[[Rows], Rows]:
-    """A function that checks each block of a stream: its columns must not change in number."""
-    if not isinstance(model, GLM):
-        return model.rows
-    first: tuple[Any, ...] = ()
-
-    def check(block: Rows) -> Rows:
-        nonlocal first
-        rows, _, _ = _regression(model, *_carried(block))
-        shape = rows[0].shape[1:]
-        first = first or (shape, _parts(rows))
-        if shape != first[0]:
-            raise InputError(f"X has shape {rows[0].shape}; the first block had {first[0]} a row")
-        if _parts(rows) != first[1]:
-            raise InputError("every block carries weights, or none does; offsets likewise")
-        return rows
-
-    return check
-
-
-def _carried(block: Any) -> tuple[Any, dict[str, Any]]:
-    """(X, y) of a block, and the weights and offset that follow them."""
-    if not isinstance(block, tuple | list) or len(block) not in (3, 4):
-        return block, dict.fromkeys(ROLES)
-    more = [*block[2:], None, None]
-    return tuple(block[:2]), dict(zip(ROLES, (more[0], more[1], None), strict=True))
-
-
-def _parts(rows: Rows) -> tuple[bool, ...]:
-    return tuple(part is not None for part in rows[2:])
+        return stream_of(data, regression_checker(model), block, real=True), None
+    return regression_arrays(model, data, block, roles), None
 
 
 def take_sample(source: Source, single: bool, memory: int, rng: np.random.Generator) -> Sample:

@@ -1,6 +1,7 @@
 """Models by automatic differentiation: `loss(theta, z)` of one row is all that they need to write.
 
 Blocks of rows are padded to a power of two, so that a function is compiled for a few lengths only.
+Sums count each row by its weight, as those of linear predictors do.
 """
 
 from functools import partial
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pad
+from masgrad.data.regression import observations, weight_of
 from masgrad.models.model import Model, RowSums, Sums
 from masgrad.types import Array, Matrices, Rows, Vectors
 
@@ -24,23 +26,30 @@ class AutodiffModel(Model):
 
     def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of the rows' Hessians, (p, p)."""
-        length = _block_length(rows)
-        weight = (np.arange(length) < count_rows(rows)).astype(float)
-        return np.asarray(_hessian(self, theta, pad(rows, length), weight))
+        length, n, a = block_length(rows), count_rows(rows), weight_of(rows)
+        weight = np.zeros(length)
+        weight[:n] = 1.0 if a is None else a
+        return np.asarray(_hessian(self, theta, pad(observations(rows), length), weight))
 
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
         """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
-        padded, n = pad(rows, _block_length(rows)), count_rows(rows)
-        values, G = (np.asarray(a)[:n] for a in _losses_and_gradients(self, theta, padded))
+        padded, n = pad(observations(rows), block_length(rows)), count_rows(rows)
+        values, G = (np.asarray(part)[:n] for part in _losses_and_gradients(self, theta, padded))
         H = self.hessian_sum(theta, rows) if hessian else None
-        return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
+        a = weight_of(rows)
+        if a is None:
+            return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
+        M = G.T @ (a[:, None] * G) if meat else None
+        return RowSums(a @ G, H, M, loss=float(a @ values))
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
         change = self.row_gradients(theta + step, rows) - self.row_gradients(theta, rows)
-        return change.sum(0) - self.hessian_sum(theta, rows) @ step
+        a = weight_of(rows)
+        total = change.sum(0) if a is None else a @ change
+        return total - self.hessian_sum(theta, rows) @ step
 
     def shared_sums(self, theta: Vectors, features: Rows, weight: Array, outer: bool) -> Sums:
         """Sums over rows that all chains share: theta (p, K) -> (p, K) and (p, p, K).
@@ -71,13 +80,13 @@ class AutodiffModel(Model):
         return jax.vmap(of_rows, (1, 1), -1)(theta, rows)
 
 
-def _block_length(rows: Rows) -> int:
+def block_length(rows: Rows) -> int:
     """The next power of two, to which blocks are padded to avoid recompilation."""
     return min(BLOCK, max(64, 1 << (count_rows(rows) - 1).bit_length()))
 
 
 def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarray:
-    padded = pad(rows, _block_length(rows))
+    padded = pad(observations(rows), block_length(rows))
     return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
 
 

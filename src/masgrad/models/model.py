@@ -10,6 +10,7 @@ has them by automatic differentiation (`autodiff.py`).
 """
 
 import abc
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -75,11 +76,14 @@ class Model(abc.ABC):
         row_axis: axis of the rows in what `prepare` returns.
         several_optima: whether the loss is known to have several, so that results are local.
         is_likelihood: whether the loss is a negative log-likelihood, which non-robust errors need.
+        takes_any_rows: whether rows are any pytree, such as the columns of a table, and may carry
+            weights.
     """
 
     row_axis: ClassVar[int] = 0
     several_optima: ClassVar[bool] = False
     is_likelihood: ClassVar[bool] = False
+    takes_any_rows: ClassVar[bool] = False
 
     def _set(self, **values: Any) -> None:
         """Fill the record in, for an `__init__` that checks or converts what it is given."""
@@ -103,10 +107,26 @@ class Model(abc.ABC):
         """Data as checked NumPy rows; models with requirements of their own override it."""
         return as_rows(data)
 
-    def theta(self, theta: Array, rows: Rows) -> np.ndarray:
+    def columns(self, names: Sequence[str]) -> Sequence[str] | None:
+        """The columns that the loss needs of a table with these; None for all that are numbers."""
+        return None
+
+    def names_of(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the parameters, or (): those of the columns of X, unless a model has its own."""
+        return columns
+
+    def vector(self, theta: Any) -> Any:
+        """theta as a vector; a model whose parameters are no vector overrides it."""
+        return theta
+
+    def initial_theta(self, rows: Rows) -> np.ndarray:
+        """Where a fit begins unless told otherwise, (p,)."""
+        return np.zeros(self.dim(rows))
+
+    def theta(self, theta: Any, rows: Rows) -> np.ndarray:
         """One parameter vector, checked against the rows."""
         p = self.dim(rows)
-        vector = np.asarray(theta, dtype=np.float64)
+        vector = np.asarray(self.vector(theta), dtype=np.float64)
         if vector.shape != (p,):
             raise InputError(f"theta has shape {vector.shape}; this model and data need ({p},)")
         if not np.isfinite(vector).all():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.source import Arrays
+from masgrad.data.source import Arrays, Stream
 from masgrad.data.tables.levels import Lookup, encode, level_of
 from masgrad.data.tables.medium import (
     IN_MEMORY,
@@ -23,8 +23,8 @@ from masgrad.data.tables.medium import (
     is_number,
     whole,
 )
-from masgrad.data.tables.paths import is_pandas
-from masgrad.errors import InputTypeError
+from masgrad.data.tables.paths import column_names, expand, is_dataset, is_pandas, is_paths
+from masgrad.errors import InputError, InputTypeError
 
 TABLE_KINDS = (
     "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
@@ -105,6 +105,17 @@ def as_frame(data: Any) -> Any:
         lazy = hasattr(data, "collect")
         said = "; collect() it first, or write it to Parquet and give the path" if lazy else ""
         raise InputTypeError(f"{TABLE_KINDS} is needed, got {type(data).__name__}{said}") from None
+
+
+def names_of(data: Any) -> list[str]:
+    """The column names that "." in a formula stands for."""
+    if is_paths(data):
+        return column_names(expand(data)[0])
+    if is_dataset(data):
+        return data.schema.names
+    if isinstance(data, Stream | Iterator):
+        raise InputError("'.' in a formula needs a table, not an iterator; name the columns of X")
+    return [str(name) for name in as_frame(data).columns]
 
 
 def _column(frame: Any, name: str) -> tuple:

@@ -133,6 +133,10 @@ class Objective:
             return self
         return replace(self, model=self.model.scoring())
 
+    def initial_point(self, rows: Rows) -> np.ndarray:
+        """Where a fit begins unless told otherwise."""
+        return self.coordinates.phi(self.model.initial_theta(rows))
+
     # Values at rows in memory.
 
     def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:

@@ -84,7 +84,7 @@ def coordinates_of(model: Model, rows: Rows, start: Any) -> Coordinates:
     """Coordinates in the units of X for a linear predictor, else of the gradient at the start."""
     if isinstance(model, GLM):
         return of_design(rows[0])
-    theta = np.zeros(model.dim(rows)) if start is None else model.theta(start, rows)
+    theta = model.initial_theta(rows) if start is None else model.theta(start, rows)
     few = first_rows(rows, START_ROWS)
     size = np.sqrt(np.square(model.row_gradients(theta, few)).mean(0))
     return of_scale(np.where(np.isfinite(size) & (size > 0), size, 1.0))
@@ -219,7 +219,7 @@ def valid_start(objective: Objective, rows: Rows, own: np.ndarray | None = None)
     """A start at which all fitted means are valid; `own` is the user's."""
     family, p = objective.family, objective.model.dim(rows)
     if family is None:
-        return np.zeros(p) if own is None else own
+        return objective.initial_point(rows) if own is None else own
     if family.canonical and own is None and offset_of(rows) is None:
         return np.zeros(p)
     if not (is_finite(rows[0]) and is_finite(rows[1])):

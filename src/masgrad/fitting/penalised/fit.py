@@ -24,7 +24,6 @@ from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.penalised.smooth import SmoothPenalty
 from masgrad.fitting.status import Status
 from masgrad.fitting.task import Task, check_task
-from masgrad.models.glm import GLM
 from masgrad.penalties.separable import ElasticNet
 from masgrad.progress import Progress
 
@@ -80,11 +79,6 @@ def is_smooth(penalty: Any) -> bool:
 def check_penalised(task: Task) -> None:
     """Refuse what cannot be penalised."""
     options, name = task.options, type(task.model).__name__
-    if is_smooth(options.penalty) and not isinstance(task.model, GLM):
-        raise InputError(
-            f"penalty={options.penalty} is for linear predictors, and {name} has none; add the "
-            "penalty to the loss"
-        )
     if task.model.several_optima:
         raise InputError(
             f"penalty={options.penalty} needs a convex loss, and that of {name} is not; run "

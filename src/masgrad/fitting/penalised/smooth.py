@@ -15,6 +15,7 @@ from masgrad.fitting.fit import find_estimate, objective_of, sample_for
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.identification.rank import listed, null_space
 from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.local_model import NotConvex
 from masgrad.fitting.objective.objective import Objective, Ridge
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
@@ -71,7 +72,7 @@ class SmoothPenalty(PenalisedMethod):
         task = replace(self.task, options=options)
         with self.reader.anew() as reader:
             sample, rng = self._sample_again()
-            done = find_estimate(task, objective, reader, sample, rng)
+            done = self._estimate(task, reader, sample, rng)
             null = null_space(objective, reader, sample, done.local_model, done.separation)
         if null.size and reader.monitor.interrupted:
             raise NoEstimate(STOPPED)
@@ -79,6 +80,17 @@ class SmoothPenalty(PenalisedMethod):
             names = listed(null.not_identified, task.source.names)
             raise NoEstimate(f"no estimate without the penalty for {names}")
         return replace(done, reads=done.reads + shrunken.reads), reader, sample
+
+    def _estimate(
+        self, task: Task, reader: Reader, sample: Sample, rng: np.random.Generator
+    ) -> Estimate:
+        """The estimate without the penalty, if the loss has a minimum without it."""
+        try:
+            return find_estimate(task, self.objective, reader, sample, rng)
+        except NotConvex as error:
+            if self.objective.linear:
+                raise
+            raise NoEstimate(f"without the penalty {error}") from None
 
     def _sample_again(self) -> tuple[Sample, np.random.Generator]:
         """The sample as at first: a single read has used up the blocks that remained of it."""

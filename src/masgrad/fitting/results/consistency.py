@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from masgrad.errors import InputError
 from masgrad.fitting.fitted import Fitted
 
 
@@ -48,6 +49,23 @@ def consistent(r: Fitted) -> Fitted:
         raise ValueError(f"{numbers!r:.80} are no numbers")
     if r.df is not None and not (_is_number(r.df) and r.df > 0):
         raise ValueError(f"df = {r.df!r:.80} is no number of degrees of freedom")
+    return r
+
+
+def check_given_model(r: Fitted) -> Fitted:
+    """The record itself, if a loss that was given again has its parameters."""
+    size, names = getattr(r.model, "size", len(r.theta)), getattr(r.model, "names", ())
+    if size != len(r.theta):
+        raise InputError(
+            f"the saved result has {len(r.theta)} parameters, and the model {size}; give the loss "
+            "that was fitted"
+        )
+    if names and r.names and names != r.names:
+        first = next(j for j in range(size) if names[j] != r.names[j])
+        raise InputError(
+            f"parameter {first} of the saved result is {r.names[first]!r}, and that of the model "
+            f"{names[first]!r}; give the loss that was fitted"
+        )
     return r
 
 

@@ -78,7 +78,11 @@ class Tested(abc.ABC):
             return values
         import pandas as pd
 
-        return pd.Series(values, self.names)
+        if self.terms is not None:
+            return pd.Series(values, self.names)
+        from masgrad.fitting.results.named import named  # pandas
+
+        return named(values, self.names)
 
     def _framed(self, values: np.ndarray, columns: list[Any], rows: list[str] | None = None) -> Any:
         if not self.names:
@@ -89,7 +93,11 @@ class Tested(abc.ABC):
 
     @property
     def params(self) -> Any:
-        """The estimate, (p,); inf or -inf if responses are separated, NaN if that has no sign."""
+        """The estimate, (p,); inf or -inf if responses are separated, NaN if that has no sign.
+
+        If parameters have names it is a Series; `params["layer1.w"]` is an array of a pytree of
+        parameters in its shape, and so it is in `bse`, `zvalues`, `pvalues`.
+        """
         return self._named(self.theta)
 
     @property

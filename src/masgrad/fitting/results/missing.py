@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from masgrad.data.arrays import leaves
 from masgrad.errors import MissingWarning, say
+from masgrad.types import Rows
 
 if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms
@@ -27,13 +29,27 @@ class Missing:
     def see(self, X: Any, t: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Count a block: its rows, predictors and means; a mask of rows without a prediction."""
         none = ~np.isfinite(t) | np.isnan(means)
+        return self._seen(none, lambda row: self._reason(X[row : row + 1], float(t[row])))
+
+    def see_rows(self, rows: Rows, none: np.ndarray) -> np.ndarray:
+        """The same for rows of any pytree, of which some (`none`) have no prediction."""
+        named = rows.items() if isinstance(rows, dict) else [(None, rows)]
+        wrong = [(name, _not_finite(a)) for name, part in named for a in leaves(part)]
+        none = np.logical_or.reduce([none, *(mask for _, mask in wrong)])
+
+        def reason(row: int) -> str:
+            names = [name for name, mask in wrong if mask[row]]
+            if not names:
+                return "its prediction is not finite"
+            return "a value of it is not finite" if names[0] is None else f"{names[0]!r} is missing"
+
+        return self._seen(none, reason)
+
+    def _seen(self, none: np.ndarray, reason: Callable[[int], str]) -> np.ndarray:
         if none.any():
             row = int(np.argmax(none))
             if not self.count:
-                self.first, self.why = (
-                    self.rows + row,
-                    self._reason(X[row : row + 1], float(t[row])),
-                )
+                self.first, self.why = self.rows + row, reason(row)
             self.count += int(none.sum())
         self.rows += len(none)
         return none
@@ -60,3 +76,8 @@ class Missing:
                 f"{self.count:,} of {self.rows:,} rows {have} no prediction (NaN), the first "
                 f"{place(self.first)}: {self.why}; drop or impute such rows to be rid of them",
             )
+
+
+def _not_finite(a: np.ndarray) -> np.ndarray:
+    """Mask of the rows of an array with a value that is not finite."""
+    return np.asarray(~np.isfinite(a.reshape(len(a), -1)).all(1))

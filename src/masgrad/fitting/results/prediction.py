@@ -108,11 +108,16 @@ def each_prediction(
 
 def check_asked(data: Any, interval: float | None, which: str) -> None:
     """Refuse an interval, a kind of prediction or rows that there are not."""
-    if interval is not None and not 0 < as_number("interval", interval) < 1:
-        raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
+    check_interval(interval)
     check_which(which)
     if isinstance(data, tuple):
         raise InputTypeError("predict takes X alone, not (X, y)")
+
+
+def check_interval(interval: float | None) -> None:
+    """Refuse a level that is none."""
+    if interval is not None and not 0 < as_number("interval", interval) < 1:
+        raise InputError(f"interval={interval}; a level between 0 and 1 is needed, such as 0.95")
 
 
 def check_which(which: str) -> None:
@@ -136,7 +141,7 @@ def _columns(
     if J is None or interval is None:
         return (limit,), t
     c = quantile((1 + interval) / 2, result.df)
-    mean, *others = with_interval(response, t, _errors(result, J), c)
+    mean, *others = with_interval(response, t, standard_errors(result, J), c)
     return (np.where(sides == 0, mean, limit), *others), t
 
 
@@ -229,8 +234,8 @@ def _sides(result: Fitted, X: np.ndarray) -> np.ndarray:
     return np.where(off.any(1), first, unknown)
 
 
-def _errors(result: Fitted, J: np.ndarray) -> np.ndarray:
-    """Standard errors of the predictors, (n,)."""
+def standard_errors(result: Fitted, J: np.ndarray) -> np.ndarray:
+    """Standard errors of predictors with the derivatives J (n, p), (n,)."""
     found = coefficients(result)
     A, C = found.combine(J)
     unknown = np.isnan(np.diag(C))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.results import prediction, storage
+from masgrad.fitting.results import prediction, row_prediction, storage
 from masgrad.fitting.results.inference import Inference, Tested
 from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
@@ -101,20 +101,24 @@ class Result(Shown, Inference):
         NaN, and a `MissingWarning` names the first.
 
         Args:
-            data: rows X (N, p); after a formula a table or files, read in blocks.
+            data: rows X (N, p); after a formula a table or files, read in blocks. Of a `CustomLoss`
+                rows as its `predict` takes them, which may be columns of a table or files; the
+                prediction may be several numbers, (N, ...), and its interval is f -+ c se.
             interval: its level, such as 0.95.
             which: "mean", or "linear" for the linear predictor, in a column of that name.
             offset: of these rows; columns that the fit named are taken from the table.
             exposure: likewise.
             penalized: predict by `penalized_params`, which have no interval.
         """
-        if not penalized:
-            return prediction.predict(self, data, interval, which, offset, exposure)
-        if self.penalized is None or interval is not None:
+        if penalized and (self.penalized is None or interval is not None):
             why = "there was no penalty" if self.penalized is None else "it has no interval"
             raise InputError(f"penalized=True: {why}; leave it out")
-        shrunk = replace(self, theta=self.penalized)
-        return prediction.predict(shrunk, data, None, which, offset, exposure)
+        fitted = replace(self, theta=self.penalized) if penalized else self
+        if self.model is None or not self.model.takes_any_rows:
+            return prediction.predict(fitted, data, interval, which, offset, exposure)
+        roles = {"offset": offset, "exposure": exposure}
+        kind = None if which == "mean" else which
+        return row_prediction.predict_rows(fitted, data, interval, which=kind, **roles)
 
     def update(self, data: Any, **keywords: Any) -> "Result":
         """The estimate and intervals for the old rows and these new ones together.

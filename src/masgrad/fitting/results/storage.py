@@ -21,7 +21,7 @@ from masgrad.fitting.objective.local_model import SPECTRA, LocalModel
 from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
-from masgrad.fitting.results.consistency import consistent
+from masgrad.fitting.results.consistency import check_given_model, consistent
 from masgrad.fitting.results.estimates import coefficients
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
@@ -79,7 +79,8 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
     if _digest(body) != outer.get("sha256"):
         raise InputError(f"{path} is damaged: its checksum does not match; save the result again")
     try:
-        return consistent(_from_json(_renamed(body) if format == OLD_FORMAT else body, model))
+        body = _renamed(body) if format == OLD_FORMAT else body
+        return check_given_model(consistent(_from_json(body, model)))
     except MasgradError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

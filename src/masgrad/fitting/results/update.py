@@ -63,7 +63,8 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     if old.terms is not None:
         from masgrad.data.table_source import table_source
 
-        source = table_source(data, old.terms, options.memory, options.block_size, **options.roles)
+        reading = (options.memory, options.block_size)
+        source = table_source(data, old.terms, *reading, **options.roles).named(old.names)
     else:
         source, _ = as_source(
             model, data, None, options.memory, options.block_size, **options.roles

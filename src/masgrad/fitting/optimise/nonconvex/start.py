@@ -64,7 +64,7 @@ def _first_point(
         return coordinates.phi(model.theta(options.start, rows)), ()
     several = options.starts or (SEVERAL_STARTS if model.several_optima else 0)
     if not several:
-        return np.zeros(model.dim(rows)), ()
+        return objective.initial_point(rows), ()
     few = random_rows(rows, MODE_ROWS, rng)
     starts = (coordinates.phi(model.random_theta(few, rng)) for _ in range(several))
     phi, note = lowest_mode(objective, few, starts)

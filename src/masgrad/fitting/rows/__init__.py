@@ -1,0 +1,1 @@
+"""Rows that a user gives, checked: of regressions, and of any other loss."""

@@ -1,0 +1,35 @@
+"""What rows of regressions and of other losses have in common: streams, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+from masgrad.data.arrays import BLOCK
+from masgrad.data.source import Source, Stream
+from masgrad.errors import InputError
+from masgrad.types import Rows
+
+NO_WEIGHT = "every weight is 0; at least one row of positive weight is needed"
+
+
+def stream_of(data: Any, check: Callable[[Rows], Rows], block: int | None, *, real: bool) -> Source:
+    """A stream, whose blocks are checked; other sources as they are.
+
+    Args:
+        data: a source or an iterator, which is read once.
+        check: makes checked rows of a block.
+        block: rows of a block.
+        real: whether integers are converted to floats.
+    """
+    if isinstance(data, Source) and not isinstance(data, Stream):
+        return data
+    start, again = (
+        (data.start, data.rereadable) if isinstance(data, Stream) else (lambda: data, False)
+    )
+    return Stream(start, again, block or BLOCK, check=check, real=real)
+
+
+def is_a_file(data: Any) -> InputError:
+    """The error for files of which it is not said what is fitted."""
+    return InputError(
+        f"{data!r:.80} is a file; say what is fitted: formula='y ~ a + b', or use mg.glm"
+    )

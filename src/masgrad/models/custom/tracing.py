@@ -1,0 +1,61 @@
+"""A user's function, tried on the shapes of one row without computing it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from masgrad.errors import InputError
+from masgrad.types import Rows
+
+
+def traced(what: str, fn: Callable[[Any, Any], Any], size: int, rows: Rows) -> Any:
+    """Shape and type of `fn(theta, z)` for a row z; an error says why it has none.
+
+    Args:
+        what: the name of the function in messages.
+        fn: the function.
+        size: the number of parameters.
+        rows: a block of rows.
+    """
+    z = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
+    theta = jax.ShapeDtypeStruct((size,), np.float64)
+    try:
+        return jax.eval_shape(fn, theta, z)
+    except KeyError as error:
+        if isinstance(rows, dict) and error.args and error.args[0] not in rows:
+            raise InputError(
+                f"{what} asks for {error}, which is no key of a row or of the parameters; a row "
+                f"has {', '.join(map(str, rows))}"
+            ) from error
+        raise _untraced(what, size, error) from error
+    except Exception as error:
+        raise _untraced(what, size, error) from error
+
+
+def _untraced(what: str, size: int, error: Exception) -> InputError:
+    return InputError(
+        f"{what} cannot be traced by JAX at theta of shape ({size},): "
+        f"{type(error).__name__}: {error}; write it with jax.numpy, for one row"
+    )
+
+
+def check_scalar(out: Any) -> None:
+    """Check that a loss is one real number."""
+    shape = getattr(out, "shape", None)
+    if shape != () or not np.issubdtype(out.dtype, np.floating):
+        given = f"{out.dtype} of shape {shape}" if shape is not None else type(out).__name__
+        raise InputError(
+            f"the custom loss returns {given}; a real scalar for one row is needed "
+            "(sum or mean over its own axes inside the function)"
+        )
+
+
+def check_array(out: Any) -> None:
+    """Check that a prediction is one real number, or an array of them."""
+    if not np.issubdtype(getattr(out, "dtype", object), np.floating):
+        given = f"{out.dtype}" if hasattr(out, "dtype") else type(out).__name__
+        raise InputError(
+            f"predict returns {given}; a real number for one row is needed, or an array of them"
+        )
