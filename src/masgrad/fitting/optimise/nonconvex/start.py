@@ -45,6 +45,7 @@ def lowest_minimum(
     end = minimum_of(objective, some, phi)
     if some is not rows:
         end = _of_all(objective, rows, [end.point, phi])
+    end.newton()  # NotConvex, if the loss fell for ever along a negative curvature
     check_curvature(end)
     return Minimum(end, before, notes)
 

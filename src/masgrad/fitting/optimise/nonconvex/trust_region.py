@@ -53,7 +53,8 @@ class Quadratic(NamedTuple):
             if abs(length - radius) <= ON_THE_SPHERE * radius:
                 break
             low, high = (mu, high) if length > radius else (low, mu)
-            change = float(np.square(u) @ (1 / (self.values + mu)))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                change = float(np.square(u) @ (1 / (self.values + mu)))
             mu += length**2 / change * (length / radius - 1)
             mu = mu if low < mu < high else (low + high) / 2
             u = self._shifted(mu)
