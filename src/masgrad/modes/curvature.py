@@ -61,6 +61,12 @@ class Spectrum(NamedTuple):
         positive, negative = ((s * self.values > FLAT).sum() for s in (1, -1))
         return Signature(int(positive), int(negative), len(self.values) - int(positive + negative))
 
+    @property
+    def flat_directions(self) -> np.ndarray:
+        """Directions of phi along which H is 0, (p, k), without their rounding errors."""
+        flat = self.vectors[:, np.abs(self.values) <= FLAT]
+        return np.where(np.abs(flat) > FLAT, flat, 0.0) / self.size[:, None]
+
     def solve(self, b: np.ndarray) -> np.ndarray:
         """H^-1 b, along directions that are not flat."""
         curved = np.abs(self.values) > FLAT

@@ -27,7 +27,7 @@ FAR = 1e-6
 """Level of the test by which a point is too far to be the partner of another."""
 
 ROUNDING = 1e-9
-"""Difference of two parameters that is rounding, relative to the point's size."""
+"""Size of the rows' gradients along a parameter, relative to the largest, that is rounding of 0."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,14 @@ def _is_partner(point: Place, own: Place) -> bool:
 
 
 def _distance(point: Place, own: Place) -> float:
-    """In standard errors of the worst contrast; parameters that are equal to rounding have none.
+    """In standard errors of the worst contrast: the root of d'H M^-1 H d.
 
-    At a network's unit of weight 0, the gradient of every row is 0 along with it.
+    Where a network's unit has weight 0, the gradient of every row is 0 along with it, and the unit
+    is at the same place for all rows.
     """
-    step = own.phi - point.phi
-    rounding = ROUNDING * max(1.0, float(np.linalg.norm(point.phi)))
-    return point.local_model.wald_norm(np.where(np.abs(step) > rounding, step, 0.0))
+    local = point.local_model
+    size = np.sqrt(np.diag(local.meat))
+    felt = size > ROUNDING * size.max()
+    turned = (local.hessian @ (own.phi - point.phi))[felt] / size[felt]
+    M = local.meat[np.ix_(felt, felt)] / np.outer(size[felt], size[felt])
+    return float(np.sqrt(turned @ np.linalg.lstsq(M, turned, rcond=1e-12)[0]))

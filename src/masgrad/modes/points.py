@@ -39,6 +39,9 @@ EQUAL_RISK = 1e-9
 EQUAL_EIGENVALUES = 1e-5
 """Difference of two spectra that are equal, relative to the largest eigenvalue."""
 
+FEWEST_ROWS = 30
+"""Rows from which a mean of gradients has about a normal law."""
+
 NEAR_MISS_LEVEL = 0.05
 """Level of the test by which a gradient is within its sampling error."""
 
@@ -136,10 +139,30 @@ def place_at(surface: Surface, phi: np.ndarray, canonical: Canonical | None = No
     return Place(theta, local, spectrum_of(H), np.linalg.eigvalsh((units + units.T) / 2))
 
 
-def distinct(places: list[Place]) -> list[Place]:
+def distinct(surface: Surface, places: list[Place]) -> list[Place]:
     """The stationary points among them, each once."""
     kept: list[Place] = []
     for place in places:
-        if place.is_stationary and not any(place.is_same(other) for other in kept):
+        if not place.is_stationary or any(place.is_same(other) for other in kept):
+            continue
+        if not _is_at_infinity(surface, place):
             kept.append(place)
     return kept
+
+
+def _is_at_infinity(surface: Surface, place: Place) -> bool:
+    """Whether a flat direction is one along which a few rows at the border still pull back.
+
+    So it is where a component of a mixture has gone far away.
+    """
+    flat = place.spectrum.flat_directions
+    if not flat.size:
+        return False
+    return effective_rows(surface.row_gradients(place.phi) @ flat) < FEWEST_ROWS
+
+
+def effective_rows(G: np.ndarray) -> float:
+    """The number of rows of equal size that the gradients (n, k) amount to, fewest over k."""
+    squares = np.square(G).sum(0)
+    sums = np.square(np.abs(G).sum(0))
+    return float((sums[squares > 0] / squares[squares > 0]).min(initial=np.inf))

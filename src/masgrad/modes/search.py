@@ -14,15 +14,12 @@ import numpy as np
 
 from masgrad.fitting.objective.objective import BadBlock
 from masgrad.modes.descent import descend
-from masgrad.modes.points import Place, distinct, place_near
+from masgrad.modes.points import FEWEST_ROWS, Place, distinct, effective_rows, place_near
 from masgrad.modes.surface import Surface
 from masgrad.modes.symmetry import Canonical, Exchangeable
 
 MOST_WAYS = 30
 """Ways between minima from which saddles are searched."""
-
-FEWEST_ROWS = 30
-"""Rows from which a mean of gradients has about a normal law."""
 
 ON_THE_WAY = np.linspace(0.1, 0.9, 9)
 """Where the loss is compared on a way, as shares of it."""
@@ -60,13 +57,13 @@ def search(
         for place in _descents(surface, starts, canonical):
             descents.append(place)
             tick()
-        minima = distinct([place for place in descents if place is not None])
+        minima = distinct(surface, [place for place in descents if place is not None])
         for place in _saddles(surface, starts, minima, canonical, rng):
             others.append(place)
             tick()
     except KeyboardInterrupt:
         interrupted = True
-    points = distinct([place for place in (*descents, *others) if place is not None])
+    points = distinct(surface, [place for place in (*descents, *others) if place is not None])
     ends = np.array([_index(place, points) for place in descents], int)
     return Search(points, ends, _near_misses(surface, others), interrupted)
 
@@ -82,7 +79,7 @@ def minima_of(
     for place in _descents(surface, starts, canonical):
         found += [] if place is None else [place]
         tick()
-    return distinct(found)
+    return distinct(surface, found)
 
 
 def _descents(
@@ -138,24 +135,14 @@ def _top(surface: Surface, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _index(place: Place | None, points: list[Place]) -> int:
     if place is None or not place.is_stationary:
         return -1
-    return next(k for k, point in enumerate(points) if place.is_same(point))
+    return next((k for k, point in enumerate(points) if place.is_same(point)), -1)
 
 
 def _near_misses(surface: Surface, places: list[Place]) -> list[Place]:
-    """Near misses, each once, whose gradients are sums over rows enough to have a sampling error.
-
-    Where a component of a mixture has gone far away, a few rows at the border pull it back.
-    """
+    """Near misses, each once, whose gradients are those of rows enough to have a sampling error."""
     kept: list[Place] = []
     for place in places:
         new = place.is_near_miss and not any(place.is_near(other) for other in kept)
-        if new and _effective_rows(surface.row_gradients(place.phi)) >= FEWEST_ROWS:
+        if new and effective_rows(surface.row_gradients(place.phi)) >= FEWEST_ROWS:
             kept.append(place)
     return kept
-
-
-def _effective_rows(G: np.ndarray) -> float:
-    """The number of rows of equal size that the gradients (n, p) amount to, fewest over p."""
-    squares = np.square(G).sum(0)
-    sums = np.square(np.abs(G).sum(0))
-    return float((sums[squares > 0] / squares[squares > 0]).min(initial=np.inf))
