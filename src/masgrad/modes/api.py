@@ -15,7 +15,7 @@ from masgrad.fitting.options import Options, options_of, takes_keywords
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import Sample, as_source, random_rows, take_sample
 from masgrad.models.model import Model, check_model
-from masgrad.modes.explore import Quest, explore
+from masgrad.modes.explore import Quest, Stages, explore
 from masgrad.modes.records import Landscape
 from masgrad.modes.surface import Surface
 from masgrad.modes.symmetry import Canonical, as_symmetry
@@ -39,6 +39,7 @@ def landscape(
     starts: int | Array = 20,
     symmetry: Canonical | None = None,
     *,
+    saddles: bool = True,
     halves: bool = True,
     results: bool = True,
     **keywords: Any,
@@ -56,6 +57,7 @@ def landscape(
         symmetry: a function from theta to the representative of its equals, such as
             `Exchangeable(units)`; mixtures and networks have their own. Others show by equal risks
             and eigenvalues.
+        saddles: whether saddles are searched, besides minima.
         halves: whether both halves of the rows are searched as well, to see whether they have the
             same points (the strongly Morse condition).
         results: whether a fit with intervals is made at each minimum.
@@ -74,9 +76,10 @@ def landscape(
     check_model(model)
     options = options_of("landscape", keywords, KEYWORDS)
     quest = _quest(model, data, starts, symmetry, options, keywords)
-    total = 2 * len(quest.starts) * (2 if halves else 1)
+    stages = Stages(saddles, halves, results)
+    total = len(quest.starts) * (1 + saddles + 2 * halves)
     with Progress(total, options.progress, "searches") as bar, np.errstate(all="ignore"):
-        return explore(quest, halves, results, bar)
+        return explore(quest, stages, bar)
 
 
 def _quest(

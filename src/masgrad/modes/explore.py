@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,13 +47,21 @@ class Quest:
     count: int | None = None
 
 
-def explore(quest: Quest, halves: bool, results: bool, bar: Progress) -> Landscape:
+class Stages(NamedTuple):
+    """What is done besides descents: saddles, halves of the rows, fits at minima."""
+
+    saddles: bool
+    halves: bool
+    results: bool
+
+
+def explore(quest: Quest, stages: Stages, bar: Progress) -> Landscape:
     """The landscape; after Ctrl-C, what was found until then."""
     tick = _ticker(bar)
-    found = search(quest.surface, quest.starts, quest.symmetry, quest.rng, tick)
+    found = search(quest.surface, quest.starts, quest.symmetry, quest.rng, tick, stages.saddles)
     compared, stopped = Halves(found.points, [() for _ in found.points], 0), found.interrupted
     try:
-        if halves and not stopped:
+        if stages.halves and not stopped:
             compared = _halves(quest, found, tick)
     except KeyboardInterrupt:
         stopped = True
@@ -62,7 +71,7 @@ def explore(quest: Quest, halves: bool, results: bool, bar: Progress) -> Landsca
     ]
     places.sort(key=lambda pair: pair[1].risk)
     points = [point for _, point in places]
-    if results and not stopped:
+    if stages.results and not stopped:
         points, stopped = _with_results(quest, places)
     if stopped:
         say(InterruptedWarning, "interrupted: the landscape is what was found until then")

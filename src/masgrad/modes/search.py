@@ -48,8 +48,9 @@ def search(
     canonical: Canonical | None,
     rng: np.random.Generator,
     tick: Callable[[], None],
+    saddles: bool = True,
 ) -> Search:
-    """Stationary points of a surface, from starts (m, p) in phi."""
+    """Stationary points of a surface, from starts (m, p) in phi; without saddles its minima."""
     descents: list[Place | None] = []
     others: list[Place] = []
     interrupted = False
@@ -58,9 +59,10 @@ def search(
             descents.append(place)
             tick()
         minima = distinct(surface, [place for place in descents if place is not None])
-        for place in _saddles(surface, starts, minima, canonical, rng):
-            others.append(place)
-            tick()
+        if saddles:
+            for place in _saddles(surface, starts, minima, canonical, rng):
+                others.append(place)
+                tick()
     except KeyboardInterrupt:
         interrupted = True
     points = distinct(surface, [place for place in (*descents, *others) if place is not None])
