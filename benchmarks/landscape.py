@@ -225,8 +225,8 @@ def table(name: str) -> list[str]:
     lines = [
         f"## {population.words[0].upper()}{population.words[1:]}",
         "",
-        f"N = {population.rows}, {len(records)} replications; quadrature moves no coordinate of a "
-        f"mode by more than {quadrature:.0e} when its nodes are halved.",
+        f"N = {population.rows}, {len(records)} replications; halving the nodes of the quadrature",
+        f"moves no coordinate of a mode by more than {quadrature:.0e}.",
         "",
         "| mode | theta | risk | found in | coverage % | worst coordinate % |",
         "|---|---|---|---|---|---|",
@@ -258,7 +258,9 @@ def page() -> str:
         "Last run of `python benchmarks/landscape.py`: how often 95 % intervals of the results of",
         "`mg.landscape` hold the population's minimum (mode) to which they belong, averaged over",
         "coordinates. After ± is the Monte-Carlo standard error; one coordinate's is about 1.1.",
-        "A mode is found if the sample has a minimum with a result within 8 standard errors of it.",
+        "A mode is found if the sample has a minimum with a result within 8 standard errors of it;",
+        "coverage is among the replications in which it was. A minimum has no interval where",
+        "`mg.fit` refuses to give one (so far from quadratic within a standard error is the loss).",
         "",
     ]
     for name in POPULATIONS:

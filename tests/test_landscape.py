@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 import masgrad as mg
 from masgrad.errors import InputError, InputTypeError, InterruptedWarning
+from test_package import run_blocks
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
@@ -229,6 +230,16 @@ def test_what_cannot_be_searched_is_refused(change, words, error):
 def test_units_that_are_none_are_refused(units):
     with pytest.raises(InputError, match="units="):
         mg.Exchangeable(units)
+
+
+def test_the_pages_examples_run(capsys):
+    scope: dict = {}
+    page = Path(__file__).resolve().parents[1] / "docs/landscape.md"
+    run_blocks(page.read_text(), scope)
+    text = capsys.readouterr().out
+    assert [line.split()[1] for line in text.splitlines()[3:8]] == [p.kind for p in scope["found"]]
+    assert text.splitlines()[2] in page.read_text()  # the header of the table that it shows
+    assert [point.kind for point in scope["found"].minima] == ["minimum"] * 2
 
 
 def test_the_studys_modes_are_the_truth_where_the_model_is(monkeypatch):

@@ -10,10 +10,8 @@ if TYPE_CHECKING:  # for annotations alone
     from masgrad.modes.records import Landscape, StationaryPoint
 
 SHOWN_PARAMETERS = 6
-HEADER = (
-    f"{'':>3}  {'kind':<8} {'risk':>12} {'share':>6}  {'+  -  0':<10} {'margin':>7}  {'halves':<13}"
-)
-"""Above the columns of a line, before theta."""
+HEADER = "     kind             risk  share  +  -  0     margin  halves        theta"
+"""Above the columns of a line."""
 
 
 def line_of(point: "StationaryPoint") -> str:
