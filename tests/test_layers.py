@@ -28,7 +28,7 @@ LAYERS = [
     ["theory", "inference"],
     ["examples"],
     ["fitting"],
-    ["plots", "planner"],
+    ["plots", "planner", "modes"],
     ["paper"],
     ["cli"],
     ["__main__"],

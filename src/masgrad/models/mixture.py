@@ -48,6 +48,10 @@ class GaussianMixture(AutodiffModel):
         """Means at rows of the data, in order."""
         return np.sort(rng.choice(rows, self.components, replace=len(rows) < self.components))
 
+    def units(self, rows: Rows) -> np.ndarray:
+        """The components."""
+        return np.arange(self.components)[:, None]
+
     def dim(self, rows: Rows) -> int:
         return self.components
 

@@ -137,6 +137,10 @@ class Model(abc.ABC):
         """A random start, (p,), for a loss with several optima: standard normal."""
         return rng.normal(size=self.dim(rows))
 
+    def units(self, rows: Rows) -> np.ndarray | None:
+        """Indices of the parameters of units that may change places, (units, k); None without."""
+        return None
+
     # What a user asks of a whole data set.
 
     @float64

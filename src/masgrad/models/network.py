@@ -47,6 +47,11 @@ class ReluNetwork(AutodiffModel):
     def dim(self, rows: Rows) -> int:
         return self.hidden * (self.inputs + 1)
 
+    def units(self, rows: Rows) -> np.ndarray:
+        """The hidden units: a row of W1 and an entry of W2 each."""
+        first = np.arange(self.hidden * self.inputs).reshape(self.hidden, self.inputs)
+        return np.column_stack([first, first.size + np.arange(self.hidden)])
+
     def predict(self, theta: Array, x: Array) -> Array:
         """f(x) for one row."""
         split = self.hidden * self.inputs

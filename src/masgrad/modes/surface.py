@@ -1,0 +1,73 @@
+"""The mean loss over rows in memory, as a surface above the coordinates phi.
+
+It is the objective of a fit with its rows: value, gradient and Hessian are means over them. Where a
+loss overflows the value is infinite, which a descent takes for a step too far.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.data.arrays import blocks
+from masgrad.data.regression import weight_of
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
+from masgrad.types import Rows
+
+HESSIAN = Parts(meat=False)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Mean loss, gradient and Hessian as functions of phi.
+
+    Args:
+        objective: the loss and its coordinates.
+        rows: over which means are taken.
+    """
+
+    objective: Objective
+    rows: Rows
+
+    def value_and_gradient(self, phi: np.ndarray) -> tuple[float, np.ndarray]:
+        """The mean loss and its gradient; infinite and 0 where they overflow."""
+        local = self._summed(phi, GRADIENT)
+        if local is None:
+            return np.inf, np.zeros_like(phi)
+        return local.loss / local.count, local.gradient / local.count
+
+    def gradient(self, phi: np.ndarray) -> np.ndarray:
+        """The gradient of the mean loss, (p,); infinite where it overflows."""
+        local = self._summed(phi, GRADIENT)
+        return np.full_like(phi, np.inf) if local is None else local.gradient / local.count
+
+    def hessian(self, phi: np.ndarray) -> np.ndarray:
+        """The Hessian of the mean loss, (p, p)."""
+        local = self._summed(phi, HESSIAN)
+        return np.eye(len(phi)) if local is None else local.hessian / local.count
+
+    def local_model(self, phi: np.ndarray) -> LocalModel:
+        """Sums over the rows at phi, with those of g g'."""
+        return self.objective.local_model(phi, self.rows)
+
+    def row_gradients(self, phi: np.ndarray) -> np.ndarray:
+        """The gradient of every row in phi, times the row's weight, (n, p)."""
+        model, theta, a = self.objective.model, self.theta(phi), weight_of(self.rows)
+        G = np.concatenate([model.row_gradients(theta, block) for block in blocks(self.rows)])
+        G = G @ self.objective.coordinates.matrix
+        return G if a is None else a[:, None] * G
+
+    def theta(self, phi: np.ndarray) -> np.ndarray:
+        """Parameters in the units of the user."""
+        return self.objective.coordinates.theta(phi)
+
+    def phi(self, theta: np.ndarray) -> np.ndarray:
+        """Their coordinates."""
+        return self.objective.coordinates.phi(theta)
+
+    def _summed(self, phi: np.ndarray, parts: Parts) -> LocalModel | None:
+        try:
+            with np.errstate(all="ignore"):
+                return self.objective.local_model(phi, self.rows, parts)
+        except BadBlock:
+            return None
