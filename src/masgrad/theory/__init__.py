@@ -9,6 +9,7 @@ survey         all of that for a model and data
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
 distances      between samples; rates: how they fall with n
+reach          rows n T to an accuracy, each method at its own best n and eta
 """
 
 from masgrad.theory.acceleration import Acceleration, acceleration, well_specified
@@ -42,6 +43,7 @@ from masgrad.theory.planning import (
     prox_steps,
 )
 from masgrad.theory.rates import ClosenessRate, Power, closeness_rate
+from masgrad.theory.reach import Reach, Setting, rows_to_reach
 from masgrad.theory.regions import Segments, ball, path, segments
 from masgrad.theory.smoothness import Smoothness, field_and_jacobian, smoothness
 from masgrad.theory.survey import Survey, survey
@@ -57,8 +59,10 @@ __all__ = [
     "Extremum",
     "NonConvexPlan",
     "Power",
+    "Reach",
     "RowsNeeded",
     "Segments",
+    "Setting",
     "Smoothness",
     "Survey",
     "TotalVariationRate",
@@ -81,6 +85,7 @@ __all__ = [
     "plan_nonconvex",
     "prox_steps",
     "rows_for_width",
+    "rows_to_reach",
     "segments",
     "sliced_wasserstein2",
     "smooth_expansion",
