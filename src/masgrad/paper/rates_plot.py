@@ -56,9 +56,8 @@ def _rows_against_kappa(ax: Axes, study: RowsStudy) -> None:
         colour, marker = ROWS_STYLES[name]
         rows, theory = np.array([f.rows for f in found]), study.theory(name)
         ax.loglog(study.kappas, rows, marker=marker, color=colour, label=name)
-        line = theory * rows[0] / theory[0]
-        label = f"{name}: tr(A H) / lambda_min(A H)"
-        ax.loglog(study.kappas, line, "--", color=colour, label=label)
+        ax.loglog(study.kappas, theory * rows[0] / theory[0], "--", color=colour)
+    ax.plot([], [], "--", color="black", label="tr(A H) / lambda_min(A H), to scale")
     ax.axhline(P / (2 * EPSILON), ls=":", color=GREY, label="ERM: p / (2 epsilon)")
     ax.set(
         title=f"Rows n T to an excess risk of {EPSILON}",

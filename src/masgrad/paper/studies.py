@@ -94,7 +94,7 @@ def _slopes(result: RatesExperiment) -> Table:
     rows = result.rows
     for name in rows.by_kappa:
         theory = Power.fit(rows.kappas, rows.theory(name)).slope
-        table.add_row(f"rows, {name}", "kappa(H)", f"{rows.slope(name):.3f}", f"{theory:.3f}")
+        table.add_row(f"rows, {name}", "kappa(H)", f"{rows.slope(name):z.3f}", f"{theory:z.3f}")
     return table
 
 

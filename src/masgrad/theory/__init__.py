@@ -4,7 +4,7 @@ regions        points over which extrema are taken: ball, path, segments
 conditioning   alpha, gamma, and the condition numbers of MasGrad and gradient descent
 acceleration   the constant C of kappa_MasGrad < C sqrt(kappa_GD)
 planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse;
-                   bootstrap: batches from a table
+                   bootstrap: batches from a table; baseline: what SGD needs
 survey         all of that for a model and data
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
@@ -13,6 +13,7 @@ reach          rows n T to an accuracy, each method at its own best n and eta
 """
 
 from masgrad.theory.acceleration import Acceleration, acceleration, well_specified
+from masgrad.theory.baseline import SGDPlan, plan_sgd_nonconvex, sgd_step
 from masgrad.theory.bootstrap import Bootstrap
 from masgrad.theory.bounds import (
     TotalVariationRate,
@@ -61,6 +62,7 @@ __all__ = [
     "Power",
     "Reach",
     "RowsNeeded",
+    "SGDPlan",
     "Segments",
     "Setting",
     "Smoothness",
@@ -83,10 +85,12 @@ __all__ = [
     "path",
     "plan_convex",
     "plan_nonconvex",
+    "plan_sgd_nonconvex",
     "prox_steps",
     "rows_for_width",
     "rows_to_reach",
     "segments",
+    "sgd_step",
     "sliced_wasserstein2",
     "smooth_expansion",
     "smoothness",
