@@ -12,7 +12,7 @@ def test_the_plan_by_hand():
     """gamma = 2, variance 3, n = 1: eta = 1/2, 1/2, 1/2, 1/2, 1/sqrt 5, sums written out."""
     plan = plan_sgd_nonconvex(2.0, 1.0, 1.7, 3.0)
     eta = np.array([0.5, 0.5, 0.5, 0.5, 5**-0.5])
-    squared = [(1 + 3 * (eta[:t] ** 2).sum()) / (eta[:t] * (1 - eta[:t])).sum() for t in range(1, 6)]
+    squared = (1 + 3 * np.cumsum(eta**2)) / np.cumsum(eta * (1 - eta))
     np.testing.assert_allclose(plan.gradient(np.arange(1, 6)), np.sqrt(squared))
     assert plan.gradient(plan.steps) <= 1.7 < plan.gradient(plan.steps - 1)
     assert plan.order == pytest.approx(1.7**-4)
@@ -30,7 +30,8 @@ def exact(t, curvature=1.0, start=2.0):
     """E|b|^2 at each step up to t of SGD on a bowl in one dimension with variance 1."""
     mean, variance, out = start, 0.0, []
     for eta in np.minimum(1 / curvature, 1 / np.sqrt(np.arange(1, t + 1))):
-        mean, variance = (1 - eta * curvature) * mean, (1 - eta * curvature) ** 2 * variance + eta**2
+        keep = 1 - eta * curvature
+        mean, variance = keep * mean, keep**2 * variance + eta**2
         out.append(curvature**2 * (mean**2 + variance))
     return np.array(out)
 
@@ -46,7 +47,7 @@ def test_steps_grow_like_epsilon_to_the_minus_four():
     assert np.polyfit(np.log(epsilons), np.log(steps), 1)[0] == pytest.approx(-4.0, abs=0.1)
     planned = np.array([plan_sgd_nonconvex(1.0, 2.0, e, 1.0).steps for e in epsilons])
     assert np.all(planned > steps)
-    assert np.all((18 < planned[1:] / planned[:-1]) & (planned[1:] / planned[:-1] < 26))
+    assert np.all((planned[1:] / planned[:-1] > 18) & (planned[1:] / planned[:-1] < 26))
 
 
 def test_chains_have_the_exact_gradient_and_stay_below_the_bound(seed):

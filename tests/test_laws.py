@@ -197,7 +197,7 @@ def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
 
 
 def test_total_variation_grows_like_the_root_of_p_at_fixed_n(seed):
-    """Independent exponential coordinates after one step: TV is 0.326 sqrt(p / n), to leading order.
+    """Independent exponential coordinates, one step: TV is 0.326 sqrt(p / n), to leading order.
 
     n times the batch mean is Gamma(n), so that the likelihood ratio r of chain and diffusion is
     known, and TV = E (1 - 1/r)+ over the chain. Log ratios add over coordinates: p coordinates are
