@@ -38,8 +38,8 @@ class ReluNetwork(AutodiffModel):
         >>> import numpy as np, masgrad as mg
         >>> plain = mg.ReluNetwork(2, 1, constant=0.0)
         >>> row = np.array([[1.0, 1.0]]), np.array([3.0])
-        >>> plain.risk([1.0, 1.0, 1.5], row), plain.risk([2.0, 2.0, 0.75], row)
-        (0.0, 0.0)
+        >>> [float(plain.risk(theta, row)) for theta in ([1.0, 1.0, 1.5], [2.0, 2.0, 0.75])]
+        [0.0, 0.0]
     """
 
     row_axis: ClassVar[int] = 1
