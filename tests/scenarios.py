@@ -53,6 +53,10 @@ def all_models(rng):
     yield "mixture", mg.GaussianMixture(3, 0.7), rng.normal(size=200), rng.normal(size=3)
     X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
     yield "network", mg.ReluNetwork(2, 3), (X, y), rng.normal(size=9)
+    weighted = mg.GaussianMixture(3, 0.7, [0.2, 0.5, 0.3])
+    yield "weighted mixture", weighted, rng.normal(size=200), rng.normal(size=3)
+    X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
+    yield "plain network", mg.ReluNetwork(2, 3, constant=0.0), (X, y), rng.normal(size=9)
     X, y = rng.normal(size=(200, 2, 3)), rng.normal(size=200)
     yield "trace", mg.TraceRegression(2, 3), (X, y), rng.normal(size=6)
     rows = {"x": rng.normal(size=(200, 2)), "k": rng.integers(0, 2, 200)}

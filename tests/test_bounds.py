@@ -9,7 +9,7 @@ import masgrad as mg
 import scenarios
 from conftest import alpha
 from masgrad.paper.fields import bowl, gaussian_design, waves
-from masgrad.paper.rates import discretisation_error
+from masgrad.paper.rates import REGIMES, discretisation_error, growth_in_time
 from masgrad.theory import (
     ball,
     convex_expansion,
@@ -123,6 +123,45 @@ def test_the_coupling_lies_between_the_exact_distance_and_the_bound():
     assert abs(pair.fine.mean() - mean) < quantile * np.sqrt(variance / 2000) + 0.005
     # 0.01: the fine process is discretised as well
     assert abs(pair.fine.var() / variance - 1) < quantile * np.sqrt(2 / 2000) + 0.01
+
+
+def test_the_distance_grows_in_time_as_the_lemmas_regimes_say():
+    """Exact distances of linear fields at a fixed step: bounded, linear and exponential in time.
+
+    On a slope with a t << 1 the distance is a^2 x0 eta t / 2, 0.61 of the convex bound at every k;
+    on a hill the mean's part is eta t e^t / 2; in a bowl the noise's part is what stays.
+    """
+    eta, k = 0.05, np.array([20, 40, 80, 160])
+    bowl_, slope, hill = (
+        OrnsteinUhlenbeck(a, beta, eta, x0)
+        for a, beta, x0 in ((1.0, 50.0, 1.0), (1e-3, 1e12, 100.0), (-1.0, 1e12, 1e-3))
+    )
+    gentle = np.array([slope.wasserstein(i) for i in k])
+    np.testing.assert_allclose(gentle, slope.a**2 * slope.x0 * eta * k * eta / 2, rtol=0.01)
+    bounds = [wasserstein_bound(1e-3, 0.1, 1e12, eta, 1, i, 1.0) for i in k]
+    np.testing.assert_allclose(gentle / bounds, 0.5 / np.sqrt(2 / 3), rtol=0.01)
+    steep, t = np.array([hill.wasserstein(i) for i in k]), k * eta
+    np.testing.assert_allclose(np.log(steep / t), np.log(hill.x0 * eta / 2) + t, atol=0.15)
+    bounded = [bowl_.wasserstein(i) for i in k]
+    assert bounded[-1] < bounded[0]
+    assert bowl_.wasserstein(400) == pytest.approx(bowl_.wasserstein(800), rel=1e-6)
+    limit = wasserstein_bound(1.0, 1.0, 50.0, eta, 1, 10**6, strongly_convex_expansion(1, 1, eta))
+    assert limit == pytest.approx(2 * np.sqrt(2 / 3 * eta**2 + 2 * eta / 50), rel=1e-9)
+
+
+@pytest.mark.long
+def test_coupled_processes_stay_below_the_bounds_of_their_regimes(seed):
+    """The fields of `masgrad paper rates`, at all its times."""
+    found = {name: growth_in_time(name, seed, chains=50) for name in REGIMES}
+    for growth in found.values():
+        assert np.all(growth.distances < growth.bounds)
+    hill, slope, bowl_ = (found[name] for name in ("hilltop", "gentle slope", "bowl"))
+    early = hill.times <= 6.0
+    rate = np.polyfit(hill.times[early], np.log(hill.distances / hill.times)[early], 1)[0]
+    assert rate == pytest.approx(1.0, abs=0.03)
+    linear = np.polyfit(np.log(slope.times), np.log(slope.distances), 1)[0]
+    assert linear == pytest.approx(1.0, abs=0.06)  # 0.01 t is 0.12 at the end
+    assert bowl_.distances[-1] < bowl_.distances[0]
 
 
 @pytest.mark.parametrize("wavy", [False, True])

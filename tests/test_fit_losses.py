@@ -71,6 +71,18 @@ def test_a_mixture_is_fitted_at_its_best_mode(rng):
     np.testing.assert_allclose(np.sort(there.params), np.sort(r.params), atol=1e-6)
 
 
+def test_unequal_weights_say_which_mean_is_which(rng):
+    """The best of both orders, by SciPy; the fit finds it, with the sandwich there."""
+    z = np.where(rng.random(3000) < 0.3, 0.0, 2.5) + rng.normal(size=3000)
+    model = mg.GaussianMixture(2, 1.0, weights=[0.3, 0.7])
+    r = mg.fit(model, z)
+    found = [minimize(lambda t: model.risk(t, z), s, tol=1e-10) for s in ([0.0, 2.5], [2.5, 0.0])]
+    assert found[0].fun < found[1].fun - 0.01
+    np.testing.assert_allclose(r.params, found[0].x, atol=1e-4)
+    np.testing.assert_allclose(r.cov, mg.moments(model, r.theta, z).sandwich / 3000, rtol=1e-6)
+    assert np.abs((r.params - [0.0, 2.5]) / r.bse).max() < 5
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_mixture_whose_rows_are_sorted(rng, seed):
     """The first thousand rows are all of one component."""
@@ -181,7 +193,14 @@ def test_a_loss_is_not_saved_with_a_result(rng, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "model", [mg.GaussianMixture(2, 0.5), mg.ReluNetwork(2, 3), mg.TraceRegression(2, 2)]
+    "model",
+    [
+        mg.GaussianMixture(2, 0.5),
+        mg.GaussianMixture(2, 0.5, [0.3, 0.7]),
+        mg.ReluNetwork(2, 3),
+        mg.ReluNetwork(2, 3, constant=0.0),
+        mg.TraceRegression(2, 2),
+    ],
 )
 def test_models_are_saved_by_their_sizes(model, tmp_path, rng):
     replace(mg.fit(mg.Linear(), regression(rng)), model=model).save(tmp_path / "r.json")

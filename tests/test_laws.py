@@ -1,9 +1,11 @@
 """The law of the iterate: stationary covariance, and the diffusion as the limit in n."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_lyapunov, sqrtm
-from scipy.stats import chi2, kstest, kstwo, norm
+from scipy.stats import chi2, gamma, kstest, kstwo, norm
 
 import masgrad as mg
 import scenarios
@@ -192,6 +194,26 @@ def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
     slope = (x * np.log(distances)).sum() / (x**2).sum()
     error = np.sqrt((x**2 * errors**2).sum()) / (x**2).sum()
     assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.05  # 0.05: the next order at n = 4
+
+
+def test_total_variation_grows_like_the_root_of_p_at_fixed_n(seed):
+    """Independent exponential coordinates, one step: TV is 0.326 sqrt(p / n), to leading order.
+
+    n times the batch mean is Gamma(n), so that the likelihood ratio r of chain and diffusion is
+    known, and TV = E (1 - 1/r)+ over the chain. Log ratios add over coordinates: p coordinates are
+    as far apart as p steps. KS of a coordinate does not see p. 0.02 is six standard errors.
+    """
+    n, K, dims, found = 64, 20_000, np.array([1, 4, 16]), []
+    for p in dims:
+        data = mg.Simulator(lambda key, n, p=p: jax.random.exponential(key, (n, p)) - 1.0,
+                            lambda theta, p=p: (theta, jnp.eye(p)))  # fmt: skip
+        kernel, model = mg.masgrad(ETA), scenarios.mean_model(int(p))
+        end = mg.run(kernel, model, data, np.zeros(p), 1, n, K, seed).final / ETA + 1.0
+        log_ratio = gamma(n, scale=1 / n).logpdf(end) - norm(1, n**-0.5).logpdf(end)
+        found.append(np.maximum(0, -np.expm1(-log_ratio.sum(1))).mean())
+    leading = 0.5 * np.sqrt(2 / np.pi) * np.sqrt(dims * 4 / 6 / n)
+    np.testing.assert_allclose(found[1:], leading[1:], atol=0.02)
+    assert found[2] / found[1] == pytest.approx(2.0, abs=0.35)
 
 
 @pytest.mark.statistical(1)

@@ -178,6 +178,42 @@ def test_network_is_the_papers():
     assert risk == pytest.approx(0.5 * (y - f) ** 2, rel=1e-14)
 
 
+def test_the_network_of_the_main_text_does_not_know_its_scales(rng):
+    """f = relu(W2 relu(W1 x)) by hand; a unit's W1 times s and W2 over s change nothing.
+
+    So the gradient is orthogonal to (W1, -W2) of each unit, in every row.
+    """
+    W1, W2, s = rng.normal(size=(3, 2)), rng.normal(size=3), np.array([0.2, 1.0, 7.0])
+    X, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    f = np.maximum(np.maximum(X @ W1.T, 0) @ W2, 0)
+    model, theta = mg.ReluNetwork(2, 3, constant=0.0), np.concatenate([W1.ravel(), W2])
+    assert model.risk(theta, (X, y)) == pytest.approx(0.5 * np.mean((y - f) ** 2), rel=1e-13)
+    scaled = np.concatenate([(W1 * s[:, None]).ravel(), W2 / s])
+    assert model.risk(scaled, (X, y)) == pytest.approx(model.risk(theta, (X, y)), rel=1e-13)
+    G = model.gradients(theta, (X, y))
+    along = np.einsum("nhi,hi->nh", G[:, :6].reshape(50, 3, 2), W1) - G[:, 6:] * W2
+    np.testing.assert_allclose(along, 0.0, atol=1e-13)
+    assert (
+        np.linalg.matrix_rank(np.cov(G.T))
+        <= 6
+        < np.linalg.matrix_rank(np.cov(mg.ReluNetwork(2, 3).gradients(theta, (X, y)).T))
+    )
+
+
+def test_mixture_weights_are_the_papers_q(rng):
+    """-log sum q_i phi by hand; equal weights change nothing, and means move with their q."""
+    z, theta, sigma = rng.normal(size=50), np.array([1.0, 2.0, 3.0]), 0.6
+    q = np.array([0.2, 0.5, 0.3])
+    density = np.exp(-0.5 * ((z[:, None] - theta) / sigma) ** 2) / np.sqrt(2 * np.pi) / sigma
+    model = mg.GaussianMixture(3, sigma, q)
+    assert model.risk(theta, z) == pytest.approx(-np.log(density @ q).mean(), rel=1e-13)
+    other = mg.GaussianMixture(3, sigma, q[::-1])
+    assert other.risk(theta[::-1], z) == pytest.approx(model.risk(theta, z), rel=1e-14)
+    assert abs(model.risk(theta[::-1], z) - model.risk(theta, z)) > 1e-3
+    plain, even = mg.GaussianMixture(3, sigma), mg.GaussianMixture(3, sigma, [1 / 3] * 3)
+    assert even.risk(theta, z) == plain.risk(theta, z)
+
+
 def test_mixture_is_the_papers(rng):
     """-log of the mean density, with its constant, by hand; all permutations are equal."""
     z, theta, sigma = rng.normal(size=50), np.array([1.0, 2.0, 3.0]), 0.6

@@ -1,10 +1,13 @@
 """The plug-in direction: the identity of self-normalised sums, and the rate of consistency."""
 
+import jax
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_1samp
+from scipy.special import gammaln
+from scipy.stats import chi2, f, kstest, kstwo, norm, ttest_1samp
 
 import masgrad as mg
+import scenarios
 from conftest import alpha
 from masgrad.errors import InputError
 
@@ -67,6 +70,61 @@ def test_the_plug_in_direction_is_consistent_at_rate_one_half(rng):
         slope = x @ np.log(mean) / (x @ x)
         noise = np.sqrt(((x / (x @ x)) ** 2) @ (error / mean) ** 2)
         assert abs(slope + 0.5) < norm.isf(alpha() / 2) * noise + 0.02, (name, slope, noise)
+
+
+def test_the_lemmas_error_grows_like_the_root_of_p(rng):
+    """E = (V_hat^-1 V - I) u with |u| = C has the size C/2 sqrt((p + 1) / n) for Gaussian rows.
+
+    V = I without loss: the lemma's root is V times a root of V^-1 Sigma_hat V^-1. The next order is
+    of size p / n, and the root mean square over these repeats has a standard error of 3 % at most,
+    of which six are allowed. The lemma's bound, with c = 1 and p = 1 in its logarithm, is above.
+    """
+    n, C, found = 2000, 2.0, []
+    dims, repeats = np.array([3, 15, 63]), (300, 100, 20)
+    for p, count in zip(dims, repeats, strict=True):
+        u, squared = np.full(p, C / np.sqrt(p)), []
+        for _ in range(count):
+            root = mg.consistent_root(np.cov(rng.normal(size=(n, p)).T), np.eye(p))
+            squared.append(((np.linalg.solve(root, u) - u) ** 2).sum())
+        found.append(np.sqrt(np.mean(squared)))
+    np.testing.assert_allclose(found / (C / 2 * np.sqrt((dims + 1) / n)), 1.0, atol=0.18 + 0.05)
+    assert abs(np.polyfit(np.log(dims + 1), np.log(found), 1)[0] - 0.5) < 0.1
+    assert np.all(found < 2 * C * np.sqrt(dims / n * np.log(n)))
+
+
+@pytest.mark.parametrize("n, p", [(12, 3), (40, 3)])
+def test_a_step_of_the_self_normalised_chain_is_hotellings(seed, n, p):
+    """Gaussian rows at the optimum: |step|^2 n / eta^2 is p (n-1) / (n-p) times F(p, n - p).
+
+    Not the chi-squared of p that the diffusion with beta = 2n / eta has: at n = 12 KS sees that.
+    """
+    sample = mg.Simulator(lambda key, n: jax.random.normal(key, (n, p)))
+    eta, K = 0.3, 10_000
+    kernel = mg.masgrad(eta, covariance="batch")
+    end = mg.run(kernel, scenarios.mean_model(p), sample, np.zeros(p), 1, n, K, seed).final
+    squared = n / eta**2 * (end**2).sum(1)
+    hotelling = f(p, n - p, scale=p * (n - 1) / (n - p))
+    allowed = kstwo.isf(1e-9, K)
+    assert kstest(squared, hotelling.cdf).statistic < allowed
+    assert n > 12 or kstest(squared, chi2(p).cdf).statistic > allowed
+
+
+def test_the_stationary_variance_of_the_self_normalised_chain(seed):
+    """Gaussian rows on the line: theta' = theta - eta (theta - mean) / s, mean and s independent.
+
+    S = eta^2 E s^-2 / n / (2 eta E s^-1 - eta^2 E s^-2), with E s^-2 = (n - 1) / (n - 3): at n = 8
+    28 % more than the diffusion's eta / n / (2 - eta).
+    """
+    n, eta, K, T = 8, 0.2, 10_000, 40
+    first = np.sqrt((n - 1) / 2) * np.exp(gammaln((n - 2) / 2) - gammaln((n - 1) / 2))
+    second = (n - 1) / (n - 3)
+    S = eta**2 * second / n / (2 * eta * first - eta**2 * second)
+    sample = mg.Simulator(lambda key, n: jax.random.normal(key, (n, 1)))
+    kernel, model = mg.masgrad(eta, covariance="batch"), scenarios.mean_model(1)
+    end = mg.run(kernel, model, sample, [0.0], T, n, K, seed, thin=T).final[:, 0]
+    error = (end**2).std() / np.sqrt(K)
+    assert abs((end**2).mean() - S) < 6 * error
+    assert (end**2).mean() - eta / n / (2 - eta) > 6 * error
 
 
 def test_the_lemmas_root_is_a_root_and_v_itself_without_sampling_error(rng):

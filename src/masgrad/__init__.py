@@ -40,7 +40,7 @@ _HOMES = {
         "sgd",
         "subgradient",
     ),
-    "masgrad.kernels.fista": ("fista",),
+    "masgrad.kernels.momentum": ("fista", "nesterov"),
     "masgrad.kernels.diffusion": ("diffusion",),
     "masgrad.chains.run": ("run",),
     "masgrad.chains.trace": ("Summary", "Trace"),

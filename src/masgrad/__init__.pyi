@@ -26,13 +26,14 @@ from masgrad.inference.iterate import iterate_law as iterate_law
 from masgrad.inference.law import Law as Law
 from masgrad.inference.lyapunov import stationary_law as stationary_law
 from masgrad.kernels.diffusion import diffusion as diffusion
-from masgrad.kernels.fista import fista as fista
 from masgrad.kernels.methods import adagrad as adagrad
 from masgrad.kernels.methods import madprox as madprox
 from masgrad.kernels.methods import masgrad as masgrad
 from masgrad.kernels.methods import natural_gradient as natural_gradient
 from masgrad.kernels.methods import sgd as sgd
 from masgrad.kernels.methods import subgradient as subgradient
+from masgrad.kernels.momentum import fista as fista
+from masgrad.kernels.momentum import nesterov as nesterov
 from masgrad.models.custom import CustomLoss as CustomLoss
 from masgrad.models.glm import GLM as GLM
 from masgrad.models.glm import Gamma as Gamma

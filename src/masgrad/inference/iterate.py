@@ -9,7 +9,6 @@ At an optimum it tends to the stationary law.
 
 import warnings
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +23,7 @@ from masgrad.errors import InputError, InputTypeError, LinearisationWarning, Sin
 from masgrad.inference.law import Law
 from masgrad.inference.lyapunov import check_noise
 from masgrad.kernels.adjustment import BatchRoot, InverseHistory
-from masgrad.kernels.derivative import derivative, state_size
+from masgrad.kernels.derivative import advance_law, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel, State
 from masgrad.kernels.landscape import landscape
@@ -187,20 +186,7 @@ def _carry(
     with Progress(steps) as bar:
         for done in range(0, steps, CHUNK_STEPS):
             count = np.asarray(min(CHUNK_STEPS, steps - done))
-            state, S = _advance(kernel, field, state, S, count, np.asarray(noise))
+            state, S = advance_law(kernel, field, state, S, count, np.asarray(noise))
             jax.block_until_ready(S)
             bar.update(done + int(count))
     return state, S
-
-
-@eqx.filter_jit
-def _advance(
-    kernel: Kernel, field: Field, state: State, S: Array, count: Array, noise: Array
-) -> tuple[State, Array]:
-    def step(_, carry):
-        state, S = carry
-        at = derivative(kernel, state, field)
-        J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
-        return at.state, J @ S @ J.T + noise * B @ B.T
-
-    return jax.lax.fori_loop(0, count, step, (state, S))

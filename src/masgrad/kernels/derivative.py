@@ -79,6 +79,24 @@ def derivative(kernel: Kernel, state: State, field: Field) -> Derivative:
     return Derivative(first, (plus - minus) / (2 * sizes), (up - down) / (2 * RELATIVE_STEP))
 
 
+@eqx.filter_jit
+def advance_law(
+    kernel: Kernel, field: Field, state: State, S: Array, count: Array, noise: Array
+) -> tuple[State, Array]:
+    """The deterministic path and the covariance S (d, d) around it, `count` steps later.
+
+    S' = J S J' + noise B B' with J and B the derivatives by the state and by z; noise is 1/n.
+    """
+
+    def step(_, carry):
+        state, S = carry
+        at = derivative(kernel, state, field)
+        J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
+        return at.state, J @ S @ J.T + noise * B @ B.T
+
+    return jax.lax.fori_loop(0, count, step, (state, S))
+
+
 def flatten(state: State) -> Array:
     """theta and memory of each chain as one vector, (d, K)."""
     K = state.theta.shape[1]

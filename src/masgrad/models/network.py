@@ -1,4 +1,4 @@
-"""A two-layer ReLU network with the paper's fixed constants, which break its scale invariance."""
+"""The paper's two-layer ReLU network, with a fixed constant in each layer or without."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.nn import relu
 
+from masgrad.checks import as_number
 from masgrad.data.arrays import as_regression
 from masgrad.errors import InputError
 from masgrad.models.autodiff import AutodiffModel
@@ -17,12 +18,28 @@ from masgrad.types import Array, Matrices, Rows, Vectors
 
 @dataclass(frozen=True)
 class ReluNetwork(AutodiffModel):
-    """Loss 1/2 (y - f(x))^2 with f(x) = relu(1 + W2 relu(1 + W1 x)) over rows (x, y).
+    """Loss 1/2 (y - f(x))^2 with f(x) = relu(c + W2 relu(c + W1 x)) over rows (x, y).
 
     theta = [W1.ravel(), W2.ravel()] with W1 (hidden, inputs) and W2 (1, hidden). At a kink the
     gradient is JAX's: that of relu at 0 is 0.
 
-    Paper: shallow neural network - square loss, one non-programmable constant a layer
+    c = 1 is the network of the paper's experiment; c = 0 that of its main text, which a unit's
+    weights W1 times s and W2 over s leave as it is, for any s > 0: its weights are not identified
+    one by one, and Sigma and H are singular along that direction.
+
+    Paper: shallow neural network - square loss, with a constant a layer (experiment) or without
+
+    Args:
+        inputs: length of x.
+        hidden: number of hidden units.
+        constant: c.
+
+    Example:
+        >>> import numpy as np, masgrad as mg
+        >>> plain = mg.ReluNetwork(2, 1, constant=0.0)
+        >>> row = np.array([[1.0, 1.0]]), np.array([3.0])
+        >>> [float(plain.risk(theta, row)) for theta in ([1.0, 1.0, 1.5], [2.0, 2.0, 0.75])]
+        [0.0, 0.0]
     """
 
     row_axis: ClassVar[int] = 1
@@ -30,10 +47,12 @@ class ReluNetwork(AutodiffModel):
 
     inputs: int
     hidden: int
+    constant: float = 1.0
 
     def __post_init__(self):
         if self.inputs < 1 or self.hidden < 1:
             raise InputError(f"ReluNetwork({self.inputs}, {self.hidden}): sizes must be >= 1")
+        self._set(constant=as_number("constant", self.constant))
 
     def rows(self, data: Rows) -> Rows:
         X, y = as_regression(data)
@@ -56,7 +75,7 @@ class ReluNetwork(AutodiffModel):
         """f(x) for one row."""
         split = self.hidden * self.inputs
         W1 = theta[:split].reshape(self.hidden, self.inputs)
-        return relu(1.0 + theta[split:] @ relu(1.0 + W1 @ x))
+        return relu(self.constant + theta[split:] @ relu(self.constant + W1 @ x))
 
     def loss(self, theta: Array, z: Rows) -> Array:
         x, y = z
@@ -80,7 +99,7 @@ class ReluNetwork(AutodiffModel):
         W1, W2 = self._weights(theta)
         pre = [sum(x[:, None] * w for x, w in zip(XT, W, strict=True)) for W in W1]
         on = [h > 0 for h in pre]
-        out = 1.0 + sum(w * relu(h) for w, h in zip(W2, pre, strict=True))
+        out = self.constant + sum(w * relu(h) for w, h in zip(W2, pre, strict=True))
         r = jnp.where(out > 0, weight[:, None] * (out - y[0][:, None]), 0.0)
         first = jnp.stack([XT @ jnp.where(o, r, 0.0) for o in on])
         gradient = jnp.concatenate([_flat(W2[:, None] * first[:, 1:]), (W1 * first).sum(1)])
@@ -99,10 +118,11 @@ class ReluNetwork(AutodiffModel):
         return super().centred_outer(theta, (XT[1:].T, y[0]), weight, centre)
 
     def _weights(self, theta: Vectors) -> tuple[Array, Vectors]:
-        """(1, W1) as (hidden, 1 + inputs, K), and W2 (hidden, K)."""
+        """(c, W1) as (hidden, 1 + inputs, K), and W2 (hidden, K)."""
         split, K = self.hidden * self.inputs, theta.shape[1]
         W1 = theta[:split].reshape(self.hidden, self.inputs, K)
-        return jnp.concatenate([jnp.ones((self.hidden, 1, K)), W1], axis=1), theta[split:]
+        c = jnp.full((self.hidden, 1, K), self.constant)
+        return jnp.concatenate([c, W1], axis=1), theta[split:]
 
 
 def _flat(W: Array) -> Vectors:

@@ -1,4 +1,4 @@
-"""The figure of the rates: iterations, closeness and discretisation, all on logarithmic axes."""
+"""The figure of the rates: iterations, rows, closeness and discretisation, on logarithmic axes."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from masgrad.paper.rates import RatesExperiment
+from masgrad.paper.rates import GROWTH_ETA, RatesExperiment
+from masgrad.paper.rows import EPSILON, PAPER_KAPPA, P, RowsStudy
 from masgrad.plots import COLOURS
 from masgrad.theory.rates import ClosenessRate
 
@@ -14,19 +15,24 @@ BLUE, LIGHT, RED, ORANGE = COLOURS.values()
 GREY = "#666666"
 STYLES = {
     "gradient descent, linear": (RED, "s"),
+    "Nesterov, linear": (ORANGE, "v"),
     "MasGrad, linear": (BLUE, "o"),
     "MasGrad, logistic": (LIGHT, "D"),
     "MasGrad, linear, far start": (GREY, "^"),
 }
+ROWS_STYLES = {"MasGrad": (BLUE, "o"), "SGD": (RED, "s"), "natural gradient": (GREY, "^")}
 
 
 def plot_rates(result: RatesExperiment, path: Path) -> None:
-    """Three panels; in each the slope of every line is in the legend."""
-    figure, axes = plt.subplots(1, 3, figsize=(14.5, 4.6), layout="constrained")
-    _iterations(axes[0], result)
-    _closeness(axes[1], result.closeness)
-    _discretisation(axes[2], result)
-    for ax in axes:
+    """Six panels; the legend has the slope of every line that has one."""
+    figure, axes = plt.subplots(2, 3, figsize=(14.5, 9.2), layout="constrained")
+    _iterations(axes[0, 0], result)
+    _rows_against_kappa(axes[0, 1], result.rows)
+    _rows_against_epsilon(axes[0, 2], result.rows)
+    _closeness(axes[1, 0], result.closeness)
+    _discretisation(axes[1, 1], result)
+    _growth(axes[1, 2], result)
+    for ax in axes.flat:
         ax.legend(fontsize=8)
         ax.grid(alpha=0.25, which="major")
     figure.savefig(path, dpi=150)
@@ -42,6 +48,36 @@ def _iterations(ax: Axes, result: RatesExperiment) -> None:
         title="Deterministic update",
         xlabel="condition number of H",
         ylabel="steps to a relative error of 1e-4",
+    )
+
+
+def _rows_against_kappa(ax: Axes, study: RowsStudy) -> None:
+    for name, found in study.by_kappa.items():
+        colour, marker = ROWS_STYLES[name]
+        rows, theory = np.array([f.rows for f in found]), study.theory(name)
+        ax.loglog(study.kappas, rows, marker=marker, color=colour, label=name)
+        ax.loglog(study.kappas, theory * rows[0] / theory[0], "--", color=colour)
+    ax.plot([], [], "--", color="black", label="tr(A H) / lambda_min(A H), to scale")
+    ax.axhline(P / (2 * EPSILON), ls=":", color=GREY, label="ERM: p / (2 epsilon)")
+    ax.set(
+        title=f"Rows n T to an excess risk of {EPSILON}",
+        xlabel="condition number of H",
+        ylabel="rows, at the best n and eta",
+    )
+
+
+def _rows_against_epsilon(ax: Axes, study: RowsStudy) -> None:
+    for name, found in study.by_epsilon.items():
+        colour, marker = ROWS_STYLES[name]
+        rows = [f.rows for f in found]
+        ax.loglog(study.epsilons, rows, marker=marker, color=colour, label=name)
+    erm = P / (2 * study.epsilons)
+    ax.loglog(study.epsilons, erm, ":", color=GREY, label="ERM: p / (2 epsilon)")
+    ax.invert_xaxis()
+    ax.set(
+        title=f"Rows n T at condition number {PAPER_KAPPA}",
+        xlabel="excess risk epsilon (noise variance 1)",
+        ylabel="rows, at the best n and eta",
     )
 
 
@@ -78,5 +114,20 @@ def _discretisation(ax: Axes, result: RatesExperiment) -> None:
     ax.set(
         title="Diffusion against continuous time, t = 2",
         xlabel="step size eta",
+        ylabel="Wasserstein-2 (coupled)",
+    )
+
+
+def _growth(ax: Axes, result: RatesExperiment) -> None:
+    cases = {"hilltop": "smooth", "gentle slope": "convex", "bowl": "strongly convex"}
+    for (name, g), colour, marker in zip(
+        result.growth.items(), (RED, LIGHT, BLUE), ("s", "D", "o"), strict=True
+    ):
+        ax.semilogy(g.times, g.distances, marker=marker, color=colour, label=name)
+        ax.semilogy(g.times, g.bounds, "--", color=colour, label=f"{name}: bound, {cases[name]}")
+    ax.set_ylim(top=1e8)  # room for the legend
+    ax.set(
+        title=f"Diffusion against continuous time, eta = {GROWTH_ETA:g}",
+        xlabel="time t = k eta",
         ylabel="Wasserstein-2 (coupled)",
     )

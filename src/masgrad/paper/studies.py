@@ -11,6 +11,8 @@ from masgrad.paper.laws_plot import plot_laws
 from masgrad.paper.rates import RatesExperiment, rates_experiment
 from masgrad.paper.rates_plot import plot_rates
 from masgrad.paper.rotation_plot import plot_rotation
+from masgrad.paper.rows import EPSILON, RowsStudy
+from masgrad.theory.rates import Power
 
 
 def rotation_study(out: Path, quick: bool, seed: int) -> None:
@@ -27,11 +29,11 @@ def rotation_study(out: Path, quick: bool, seed: int) -> None:
 def rates_study(out: Path, quick: bool, seed: int) -> None:
     """Measure the theory's rates; write `rates.png`; print tables."""
     path = figure_path(out, "rates")
-    with progress_bar("rates", 8) as advance:
+    with progress_bar("rates", 13) as advance:
         result = rates_experiment(seed, quick, advance)
         plot_rates(result, path)
         advance("figure")
-    show(_slopes(result), f"Figure: {path}")
+    show(_slopes(result), _rows(result.rows), f"Figure: {path}")
 
 
 def laws_study(out: Path, quick: bool, seed: int) -> None:
@@ -75,7 +77,7 @@ def _slowed(result: rotation.RotationExperiment, steps: int) -> Table:
 
 
 def _slopes(result: RatesExperiment) -> Table:
-    """Measured powers beside those of the theorems."""
+    """Measured powers beside those of the theorems; of rows, those of tr(A H) / lambda_min(A H)."""
     table = Table(title="Slopes on logarithmic axes")
     for column in ("what", "against", "measured", "theory"):
         table.add_column(column, justify="left" if column in ("what", "against") else "right")
@@ -89,6 +91,24 @@ def _slopes(result: RatesExperiment) -> Table:
         worst = (d.distances / d.bounds).max()
         what = f"coupled distance to continuous time, {name} (at most {worst:.2f} of the bound)"
         table.add_row(what, "eta", f"{d.slope:.3f}", "1")
+    rows = result.rows
+    for name in rows.by_kappa:
+        theory = Power.fit(rows.kappas, rows.theory(name)).slope
+        table.add_row(f"rows, {name}", "kappa(H)", f"{rows.slope(name):z.3f}", f"{theory:z.3f}")
+    return table
+
+
+def _rows(study: RowsStudy) -> Table:
+    """The fewest rows of each method, with the setting that needs them."""
+    table = Table(title=f"Rows n T to an excess risk of {EPSILON}, at the best n and eta")
+    table.caption = "of constant steps and the last iterate; rows that estimate V are not counted"
+    for column in ("kappa(H)", "method", "rows", "n", "T", "eta"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for i, kappa in enumerate(study.kappas):
+        for name, found in study.by_kappa.items():
+            best = found[i].best
+            numbers = f"{best.rows:,}", str(best.batch_size), f"{best.steps:,}"
+            table.add_row(f"{kappa:g}", name, *numbers, f"{best.step_size:.3g}")
     return table
 
 

@@ -4,15 +4,17 @@ regions        points over which extrema are taken: ball, path, segments
 conditioning   alpha, gamma, and the condition numbers of MasGrad and gradient descent
 acceleration   the constant C of kappa_MasGrad < C sqrt(kappa_GD)
 planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse;
-                   bootstrap: batches from a table
+                   bootstrap: batches from a table; baseline: what SGD needs
 survey         all of that for a model and data
 total_variation    Theorem 1's constant to leading order, from third_cumulants of the gradient
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
 distances      between samples; rates: how they fall with n
+reach          rows n T to an accuracy, each method at its own best n and eta
 """
 
 from masgrad.theory.acceleration import Acceleration, acceleration, well_specified
+from masgrad.theory.baseline import SGDPlan, plan_sgd_nonconvex, sgd_step
 from masgrad.theory.bootstrap import Bootstrap
 from masgrad.theory.bounds import (
     TotalVariationRate,
@@ -43,6 +45,7 @@ from masgrad.theory.planning import (
     prox_steps,
 )
 from masgrad.theory.rates import ClosenessRate, Power, closeness_rate
+from masgrad.theory.reach import Reach, Setting, rows_to_reach
 from masgrad.theory.regions import Segments, ball, path, segments
 from masgrad.theory.smoothness import Smoothness, field_and_jacobian, smoothness
 from masgrad.theory.survey import Survey, survey
@@ -59,8 +62,11 @@ __all__ = [
     "Extremum",
     "NonConvexPlan",
     "Power",
+    "Reach",
     "RowsNeeded",
+    "SGDPlan",
     "Segments",
+    "Setting",
     "Smoothness",
     "Survey",
     "TotalVariationConstant",
@@ -82,9 +88,12 @@ __all__ = [
     "path",
     "plan_convex",
     "plan_nonconvex",
+    "plan_sgd_nonconvex",
     "prox_steps",
     "rows_for_width",
+    "rows_to_reach",
     "segments",
+    "sgd_step",
     "sliced_wasserstein2",
     "smooth_expansion",
     "smoothness",

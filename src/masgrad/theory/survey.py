@@ -112,8 +112,8 @@ def survey(
     p = model.dim(checked)
     start = np.zeros(p) if theta0 is None else model.theta(theta0, checked)
     best = _optimum(model, data, checked) if optimum is None else model.theta(optimum, checked)
-    gap = _risk(model, data, start) - _risk(model, data, best)
-    if gap < -1e-9 * abs(_risk(model, data, best)):
+    gap = risk_of(model, data, start) - risk_of(model, data, best)
+    if gap < -1e-9 * abs(risk_of(model, data, best)):
         raise InputError("the optimum that was given has a higher mean loss than the start")
     words = "the points given"
     if region is None:
@@ -142,7 +142,7 @@ def _optimum(model: Model, data, checked: Rows) -> np.ndarray:
     return found - np.linalg.solve(m.hessian, m.mean)  # to rounding
 
 
-def _risk(model: Model, data, theta: np.ndarray) -> float:
+def risk_of(model: Model, data, theta: np.ndarray) -> float:
     """L(theta); up to a constant if computed from moments."""
     if isinstance(data, LeastSquaresMoments):
         away = theta - data.optimum()
@@ -173,11 +173,11 @@ def _points(model: Model, data, start, best, H: np.ndarray) -> np.ndarray:
     if not np.linalg.eigvalsh(H)[0] > 0:
         raise InputError("H is not positive definite at the optimum: it is no strict minimum")
     points = ball(best, radius, SUBLEVEL_POINTS, metric=H)
-    lowest, level = _risk(model, data, best), _risk(model, data, start)
+    lowest, level = risk_of(model, data, best), risk_of(model, data, start)
     level += 1e-6 * (level - lowest)  # for a quadratic loss the surface is at the level itself
     with np.errstate(over="ignore"):
         for i in range(len(points)):
-            while not _risk(model, data, points[i]) <= level and np.any(points[i] != best):
+            while not risk_of(model, data, points[i]) <= level and np.any(points[i] != best):
                 points[i] = best + (points[i] - best) / 2
     return np.vstack([points, start])
 

@@ -257,10 +257,11 @@ def _model_to_json(model: Model | None) -> dict[str, Any] | None:
 
     match model:
         case GaussianMixture():
-            sigma = float(model.sigma)
-            return {"name": "GaussianMixture", "components": model.components, "sigma": sigma}
+            sizes = {"components": model.components, "sigma": float(model.sigma)}
+            return {"name": "GaussianMixture", **sizes, "weights": model.weights}
         case ReluNetwork():
-            return {"name": "ReluNetwork", "inputs": model.inputs, "hidden": model.hidden}
+            sizes = {"inputs": model.inputs, "hidden": model.hidden}
+            return {"name": "ReluNetwork", **sizes, "constant": model.constant}
     return None
 
 

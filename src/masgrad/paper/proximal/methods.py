@@ -23,9 +23,9 @@ from masgrad.covariance.choose import make_root
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.root import Root
 from masgrad.kernels.field import Field, make_field
-from masgrad.kernels.fista import Fista, fista
 from masgrad.kernels.kernel import Kernel
 from masgrad.kernels.methods import madprox, subgradient
+from masgrad.kernels.momentum import Accelerated, fista
 from masgrad.paper.proximal.problems import Penalised
 from masgrad.penalties.metric import prox_in_metric
 from masgrad.theory.planning import prox_steps
@@ -96,7 +96,9 @@ def metrics(problem: Penalised) -> dict[str, Metric]:
     return {name: metric(problem.H, problem.H, kind) for name, kind in METRICS.items()}
 
 
-def methods(problem: Penalised, found: dict[str, Metric]) -> dict[str, tuple[Kernel | Fista, int]]:
+def methods(
+    problem: Penalised, found: dict[str, Metric]
+) -> dict[str, tuple[Kernel | Accelerated, int]]:
     """A kernel and a number of steps each; proximal ones take the proposition's T."""
     H, h = problem.H, problem.penalty
     dense, diagonal, plain = (found[name] for name in METRICS)
@@ -113,7 +115,7 @@ def methods(problem: Penalised, found: dict[str, Metric]) -> dict[str, tuple[Ker
     }
 
 
-def path(problem: Penalised, kernel: Kernel | Fista, steps: int) -> np.ndarray:
+def path(problem: Penalised, kernel: Kernel | Accelerated, steps: int) -> np.ndarray:
     """w_0, ..., w_T, (T + 1, p)."""
     ran = run(kernel, problem.model, problem.rows, problem.start, steps, None, 1, progress=False)  # type: ignore[arg-type]
     return ran.theta[0]  # type: ignore[union-attr]
@@ -123,7 +125,7 @@ def path(problem: Penalised, kernel: Kernel | Fista, steps: int) -> np.ndarray:
 def step_seconds(
     problem: Penalised,
     data: Rows | LeastSquaresMoments,
-    timed: dict[str, tuple[Kernel | Fista, int]],
+    timed: dict[str, tuple[Kernel | Accelerated, int]],
     repeats: int,
 ) -> dict[str, float]:
     """Seconds a step, the least of several: methods in turns, compiled before, no door checks."""
@@ -134,7 +136,7 @@ def step_seconds(
     return least
 
 
-def _seconds(problem: Penalised, kernel: Kernel | Fista, field: Field, steps: int) -> float:
+def _seconds(problem: Penalised, kernel: Kernel | Accelerated, field: Field, steps: int) -> float:
     groups = Groups(kernel, field, problem.start[:, None], 1, 0)  # type: ignore[arg-type]
     started = time.perf_counter()
     for done in range(0, steps, groups.most_records):
