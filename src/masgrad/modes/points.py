@@ -125,9 +125,9 @@ def place_at(surface: Surface, phi: np.ndarray, canonical: Canonical | None = No
     """The surface at phi, or at the representative of its equals."""
     theta = surface.theta(phi)
     if canonical is not None:
-        before, theta = surface.value_and_gradient(phi)[0], np.asarray(canonical(theta), float)
+        before, theta = surface.value(phi), np.asarray(canonical(theta), float)
         phi = surface.phi(theta)
-        after = surface.value_and_gradient(phi)[0]
+        after = surface.value(phi)
         if abs(after - before) > EQUAL_RISK * max(1.0, abs(before)):
             raise InputError(
                 f"symmetry changes the mean loss from {before:.6g} to {after:.6g}; it must map "

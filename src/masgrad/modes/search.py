@@ -129,7 +129,7 @@ def _ways(
 def _top(surface: Surface, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The highest point on the way from a to b."""
     points = a + ON_THE_WAY[:, None] * (b - a)
-    heights = [surface.value_and_gradient(phi)[0] for phi in points]
+    heights = [surface.value(phi) for phi in points]
     finite = np.where(np.isfinite(heights), heights, -np.inf)
     return points[int(np.argmax(finite))]
 

@@ -29,12 +29,10 @@ class Surface:
     objective: Objective
     rows: Rows
 
-    def value_and_gradient(self, phi: np.ndarray) -> tuple[float, np.ndarray]:
-        """The mean loss and its gradient; infinite and 0 where they overflow."""
+    def value(self, phi: np.ndarray) -> float:
+        """The mean loss; infinite where it overflows."""
         local = self._summed(phi, GRADIENT)
-        if local is None:
-            return np.inf, np.zeros_like(phi)
-        return local.loss / local.count, local.gradient / local.count
+        return np.inf if local is None else local.loss / local.count
 
     def gradient(self, phi: np.ndarray) -> np.ndarray:
         """The gradient of the mean loss, (p,); infinite where it overflows."""
