@@ -211,6 +211,27 @@ def test_schedules_see_the_step_number_from_zero(problem):
         )
 
 
+@pytest.mark.parametrize("name", ["sgd", "masgrad", "adagrad", "madprox", "ista", "diff_masgrad"])
+def test_a_schedule_may_begin_and_end_at_zero(problem, name):
+    """A step of size 0 leaves every process where it is, and the steps between are as ever."""
+    model, data, theta = problem
+
+    def wave(t):
+        return 0.1 * jnp.sin(jnp.pi * jnp.clip(t, 0, 4) / 4) * (t < 4)
+
+    kernel = {
+        "sgd": mg.sgd(wave),
+        "masgrad": mg.masgrad(wave),
+        "adagrad": mg.adagrad(wave),
+        "madprox": mg.madprox(wave, mg.L1(0.05)),
+        "ista": mg.madprox(wave, mg.L1(0.05), "identity"),
+        "diff_masgrad": mg.diffusion(mg.masgrad(wave)),
+    }[name]
+    tr = mg.run(kernel, model, data, theta, 6, N_BATCH, CHAINS, SEED)
+    moved = np.abs(np.diff(tr.theta, axis=1)).max((0, 2))
+    np.testing.assert_array_equal(moved > 0, [False, True, True, True, False, False])
+
+
 def test_identity_covariance_makes_masgrad_sgd(rng):
     """V = I: the two chains are the same path, and the diffusion is SGLD's at beta = 2n / eta."""
     Z, model = scenarios.standardised(rng, 64, 3), scenarios.mean_model(3)

@@ -33,22 +33,27 @@ OTHER_STARTS = 100
 OTHER_ROWS = 64
 
 
-def check_schedule(kernel: Any, steps: int) -> None:
-    """Check that a schedule is traceable and positive at the first and the last step."""
+def check_schedule(kernel: Any, steps: int, first: int = 0) -> None:
+    """Check that a schedule is traceable and not negative at the first and the last step.
+
+    It may be 0 there: a warm-up begins with a step of 0, and a decay may end with one.
+    """
     schedule = getattr(kernel, "step_size", None)
     if not callable(schedule):
         return
+    ends = first, first + steps - 1
     try:
-        values = [np.asarray(jax.jit(schedule)(t)) for t in (0, steps - 1)]
+        values = [np.asarray(jax.jit(schedule)(t)) for t in ends]
     except Exception as error:
         raise InputError(
             f"the step-size schedule cannot be traced by JAX: {type(error).__name__}: {error}; "
             "write it with jax.numpy, as a function of the step number"
         ) from error
-    for t, value in zip((0, steps - 1), values, strict=True):
-        if value.ndim or not (np.isfinite(value) and value > 0):
+    for t, value in zip(ends, values, strict=True):
+        if value.ndim or not (np.isfinite(value) and value >= 0):
             raise InputError(
-                f"the step-size schedule gives {value} at step {t}; one finite number > 0 is needed"
+                f"the step-size schedule gives {value} at step {t}; one finite number >= 0 is "
+                "needed"
             )
 
 
