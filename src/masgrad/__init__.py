@@ -38,6 +38,7 @@ _HOMES = {
         "masgrad",
         "natural_gradient",
         "sgd",
+        "sgld",
         "subgradient",
     ),
     "masgrad.kernels.fista": ("fista",),

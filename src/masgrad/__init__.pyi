@@ -32,6 +32,7 @@ from masgrad.kernels.methods import madprox as madprox
 from masgrad.kernels.methods import masgrad as masgrad
 from masgrad.kernels.methods import natural_gradient as natural_gradient
 from masgrad.kernels.methods import sgd as sgd
+from masgrad.kernels.methods import sgld as sgld
 from masgrad.kernels.methods import subgradient as subgradient
 from masgrad.models.custom import CustomLoss as CustomLoss
 from masgrad.models.glm import GLM as GLM

@@ -2,9 +2,9 @@
 
     mean' = F(mean),    S' = J S J' + (1/n) B B',    J = dF/dstate,  B = dF/dz  at z = 0
 
-J has the derivative of V^-1 b *with* dV, which V^-1 H leaves out; they agree only where b = 0. The
-paper's law at a finite t is not Gaussian: this is its approximation to leading order in eta / n.
-At an optimum it tends to the stationary law.
+and (2 eta / beta) I besides for SGLD. J has the derivative of V^-1 b *with* dV, which V^-1 H leaves
+out; they agree only where b = 0. The paper's law at a finite t is not Gaussian: this is its
+approximation to leading order in eta / n. At an optimum it tends to the stationary law.
 """
 
 import warnings
@@ -55,7 +55,7 @@ def iterate_law(
 
     Paper: law of the iterate - a Gaussian approximation at a finite t, with dV in its Jacobian
 
-    It holds for a data chain and its diffusion alike, for SGD, MasGrad, natural gradient and
+    It holds for a data chain and its diffusion alike, for SGD, SGLD, MasGrad, natural gradient and
     schedules. It leaves out the iterate's bias and skewness, and warns where the law is as wide as
     what it linearises. Sigma has divisor N - 1: rows drawn from a table of N have a variance that
     is smaller by 1/N. Two adjustments need care: with `covariance="running"` it is the diffusion's
@@ -167,7 +167,7 @@ def _warn_floored(floored: int, steps: int) -> None:
 
 
 def _note(kernel: Kernel, n: int, p: int, floored: int) -> str:
-    parts = [NOTE, kernel.adjustment.note(n, p)]
+    parts = [NOTE, kernel.note(n, p)]
     if floored:
         parts.append(f"Sigma met a floor at {floored} steps")
     if isinstance(kernel.adjustment, InverseHistory):
@@ -201,6 +201,11 @@ def _advance(
         state, S = carry
         at = derivative(kernel, state, field)
         J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
-        return at.state, J @ S @ J.T + noise * B @ B.T
+        added = (
+            jnp.zeros(len(S))
+            .at[: len(state.theta)]
+            .set(kernel.noise.variance(kernel.step_at(state.t)))
+        )
+        return at.state, J @ S @ J.T + noise * B @ B.T + jnp.diag(added)
 
     return jax.lax.fori_loop(0, count, step, (state, S))
