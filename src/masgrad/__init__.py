@@ -44,6 +44,7 @@ _HOMES = {
     "masgrad.kernels.fista": ("fista",),
     "masgrad.kernels.diffusion": ("diffusion",),
     "masgrad.chains.run": ("run",),
+    "masgrad.chains.resume": ("resume",),
     "masgrad.chains.trace": ("Summary", "Trace"),
     "masgrad.data.source": ("Stream",),
     "masgrad.fitting.api": ("fit", "glm", "penalty_path"),

@@ -1,5 +1,6 @@
 from masgrad import errors as errors
 from masgrad import theory as theory
+from masgrad.chains.resume import resume as resume
 from masgrad.chains.run import run as run
 from masgrad.chains.trace import Summary as Summary
 from masgrad.chains.trace import Trace as Trace

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from masgrad.chains.trace import Summary, Trace
 from masgrad.checks import check_count
 from masgrad.covariance.choose import check_batch_ridge, check_covariance, make_root
 from masgrad.covariance.least_squares import LeastSquaresMoments
@@ -111,6 +112,11 @@ def check_simulated_covariance(data: Any, theta: np.ndarray) -> None:
 
 def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
     """theta0 as (p, K), from one start for all chains or one per chain."""
+    if isinstance(theta0, Trace | Summary):
+        raise InputTypeError(
+            "theta0 is what a run returned; mg.resume(trace, kernel, model, data, steps) continues "
+            "it, and trace.final are its last points"
+        )
     p = model.dim(rows)
     try:
         theta = np.asarray(theta0)
@@ -227,7 +233,7 @@ def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments
             f"step_size={eta:g} makes I - eta A H unstable at the optimum (spectral radius "
             f"{radius:.3g}); use a step below {linear.longest_step():.3g}",
             StepSizeWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
