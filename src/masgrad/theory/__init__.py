@@ -8,6 +8,7 @@ planning       T, n, eta and beta of the convex and non-convex theorems; budget:
 survey         all of that for a model and data
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
+invariant      where a process stays in continuous time: laws that are not Gaussian
 distances      between samples; rates: how they fall with n
 """
 
@@ -34,6 +35,7 @@ from masgrad.theory.distances import (
     sliced_wasserstein2,
     wasserstein2,
 )
+from masgrad.theory.invariant import InvariantLaw, invariant_law, spherical_law
 from masgrad.theory.planning import (
     ConvexPlan,
     NonConvexPlan,
@@ -55,6 +57,7 @@ __all__ = [
     "ConvexPlan",
     "Coupled",
     "Extremum",
+    "InvariantLaw",
     "NonConvexPlan",
     "Power",
     "RowsNeeded",
@@ -74,6 +77,7 @@ __all__ = [
     "entropy_bound",
     "exact_wasserstein2",
     "field_and_jacobian",
+    "invariant_law",
     "kolmogorov_smirnov",
     "nonconvex_within",
     "path",
@@ -85,6 +89,7 @@ __all__ = [
     "sliced_wasserstein2",
     "smooth_expansion",
     "smoothness",
+    "spherical_law",
     "strongly_convex_expansion",
     "survey",
     "tv_rate",
