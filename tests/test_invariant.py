@@ -43,7 +43,7 @@ def test_sgld_and_v_the_identity_have_the_gibbs_law():
         np.testing.assert_allclose(found.density, gibbs[::40], rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize("p, kurtosis", [(1, 5.0), (3, 1.0), (3, 2.0)])
+@pytest.mark.parametrize("p, kurtosis", [(3, 1.0), (3, 2.0)])
 def test_the_potential_is_that_of_the_rows(p, kurtosis):
     """V^-1 b from simulated rows, and the derivative of U; a gradient: no curl."""
     model, data = spherical_design(np.zeros(p), 0.8, kurtosis)
@@ -58,7 +58,7 @@ def test_the_potential_is_that_of_the_rows(p, kurtosis):
     np.testing.assert_allclose(h[0], exact, rtol=1e-9)
 
 
-@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize("dim", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_the_long_run_of_the_diffusion_is_the_law_and_not_gaussian(seed, dim):
     """Heavy-tailed rows; 0.02 are the step's, the rest six standard deviations of KS."""
     K = 20_000
