@@ -106,6 +106,7 @@ def unit_moments(theta):
 
 KERNELS = {
     "sgd": mg.sgd(0.1),
+    "sgld": mg.sgld(0.1, 50.0),
     "masgrad": mg.masgrad(0.1),
     "diagonal": mg.masgrad(0.1, root="diagonal"),
     "ridge": mg.masgrad(0.1, ridge=0.3),

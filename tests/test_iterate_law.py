@@ -101,6 +101,35 @@ def test_a_far_start_on_the_way(linear, seed, kind):
     assert abs(cross) < norm.isf(alpha() / 2) * 1.02
 
 
+@pytest.mark.parametrize(
+    "name, start, n, steps",
+    [
+        ("linear", [0.0, 0.0], 100, 100),
+        ("logistic", [2.5, -2.0], 800, 40),
+    ],
+)
+def test_adagrads_history_has_noise_in_it(request, seed, name, start, n, steps):
+    """With G_t from the noiseless path the law was up to five times too wide.
+
+    0.12 are for what the law leaves out, the rest is six standard errors.
+    """
+    model, data = request.getfixturevalue(name)
+    kernel, K = mg.adagrad(0.5), 600
+    law = mg.iterate_law(model, data, start, kernel, steps, n)
+    end = mg.run(kernel, model, data, start, steps, n, K, seed + 9, thin=steps).final
+    assert np.abs(law.sd / end.std(0) - 1).max() < 0.12 + 6 / np.sqrt(2 * K)
+    assert np.abs((law.mean - end.mean(0)) / law.sd).max() < 0.12 + 6 / np.sqrt(K)
+
+
+def test_adagrads_first_gradient_has_to_have_a_sign(logistic):
+    model, data = logistic
+    with pytest.raises(ValueError, match=r"coordinate 0 is 0.66 .* batch_size=\d+"):
+        mg.iterate_law(model, data, START, mg.adagrad(0.5), 15, 20)
+    with pytest.raises(ValueError, match="another start"):
+        mg.iterate_law(model, data, minimise(model, data), mg.adagrad(0.5), 15, 10**5)
+    assert not mg.iterate_law(model, data, START, mg.adagrad(0.5), 0, 20).cov.any()
+
+
 @pytest.mark.statistical(2)
 @pytest.mark.parametrize("name", ["linear", "logistic"])
 def test_an_interval_deserves_its_level(request, seed, name):

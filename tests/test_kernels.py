@@ -23,11 +23,23 @@ def inverse_root(S):
     return np.linalg.inv(sqrtm(S).real)
 
 
+ADDED = {"sgld": np.sqrt(2 * ETA / 50.0)}
+"""The level of the noise that a kernel adds to its step."""
+
+
+def added(name):
+    """The noise of step 0 of every chain, (p, CHAINS): its own key, folded from the step's."""
+    with jax.enable_x64(True):
+        key = jax.random.fold_in(step_key(0), 2**32 - 1)
+        return ADDED.get(name, 0.0) * np.asarray(jax.random.normal(key, (4, CHAINS)))
+
+
 def by_hand(name, G, g):
     """The adjusted gradient from population gradients G (N, p) and a drawn gradient g."""
     S, fisher = np.cov(G.T), G.T @ G / len(G)
     return {
         "sgd": lambda: g,
+        "sgld": lambda: g,
         "masgrad": lambda: inverse_root(S) @ g,
         "diagonal": lambda: g / np.sqrt(np.diag(S)),
         "ridge": lambda: inverse_root(S + 0.3 * np.eye(4)) @ g,
@@ -61,9 +73,9 @@ def test_the_deterministic_step_by_hand(problem, name):
     model, data, theta = problem
     G = model.gradients(theta, data)
     kernel = scenarios.KERNELS[name]
-    tr = mg.run(kernel, model, data, theta, steps=1, batch_size=None, chains=2)
-    expected = theta - ETA * by_hand(name, G, G.mean(0))
-    np.testing.assert_allclose(tr.theta[:, 1], [expected] * 2, rtol=1e-9, atol=1e-12)
+    tr = mg.run(kernel, model, data, theta, 1, None, CHAINS, SEED)
+    expected = theta - ETA * by_hand(name, G, G.mean(0)) + added(name).T
+    np.testing.assert_allclose(tr.theta[:, 1], np.broadcast_to(expected, (CHAINS, 4)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", POPULATION)
@@ -75,7 +87,7 @@ def test_the_sampled_step_by_hand(problem, name):
     X, y = drawn_rows(data, 0)
     for k in range(CHAINS):
         g = model.gradients(theta, (X[:, k], y[:, k])).mean(0)
-        expected = theta - ETA * by_hand(name, G, g)
+        expected = theta - ETA * by_hand(name, G, g) + added(name)[:, k]
         np.testing.assert_allclose(tr.theta[k, 1], expected, rtol=1e-9, atol=1e-12)
 
 
@@ -90,7 +102,7 @@ def test_the_diffusion_step_by_hand(problem, name):
         z = jax.random.normal(step_key(0), (4, CHAINS))
     noise = sqrtm(np.cov(G.T)).real @ np.asarray(z) / np.sqrt(N_BATCH)
     for k in range(CHAINS):
-        expected = theta - ETA * by_hand(name, G, G.mean(0) + noise[:, k])
+        expected = theta - ETA * by_hand(name, G, G.mean(0) + noise[:, k]) + added(name)[:, k]
         np.testing.assert_allclose(tr.theta[k, 1], expected, rtol=1e-8, atol=1e-12)
 
 
@@ -211,21 +223,61 @@ def test_schedules_see_the_step_number_from_zero(problem):
         )
 
 
+@pytest.mark.parametrize("name", ["sgd", "masgrad", "adagrad", "madprox", "ista", "diff_masgrad"])
+def test_a_schedule_may_begin_and_end_at_zero(problem, name):
+    """A step of size 0 leaves every process where it is, and the steps between are as ever."""
+    model, data, theta = problem
+
+    def wave(t):
+        return 0.1 * jnp.sin(jnp.pi * jnp.clip(t, 0, 4) / 4) * (t < 4)
+
+    kernel = {
+        "sgd": mg.sgd(wave),
+        "masgrad": mg.masgrad(wave),
+        "adagrad": mg.adagrad(wave),
+        "madprox": mg.madprox(wave, mg.L1(0.05)),
+        "ista": mg.madprox(wave, mg.L1(0.05), "identity"),
+        "diff_masgrad": mg.diffusion(mg.masgrad(wave)),
+    }[name]
+    tr = mg.run(kernel, model, data, theta, 6, N_BATCH, CHAINS, SEED)
+    moved = np.abs(np.diff(tr.theta, axis=1)).max((0, 2))
+    np.testing.assert_array_equal(moved > 0, [False, True, True, True, False, False])
+
+
 def test_identity_covariance_makes_masgrad_sgd(rng):
-    """V = I: the two chains are the same path, and the diffusion is SGLD's at beta = 2n / eta."""
+    """V = I: the two chains are the same path, and the diffusion has beta = 2n / eta."""
     Z, model = scenarios.standardised(rng, 64, 3), scenarios.mean_model(3)
     theta0 = np.array([1.0, -2.0, 0.5])
     paths = [
         mg.run(k, model, Z, theta0, 30, 10, 4, SEED).theta for k in (mg.masgrad(ETA), mg.sgd(ETA))
     ]
     np.testing.assert_allclose(paths[0], paths[1], rtol=1e-10, atol=1e-12)
-    sgld = mg.run(mg.diffusion(mg.sgd(ETA)), model, Z, theta0, 5, 10, 4, SEED).theta
+    limit = mg.run(mg.diffusion(mg.sgd(ETA)), model, Z, theta0, 5, 10, 4, SEED).theta
     theta, beta = np.repeat(theta0[:, None], 4, 1), 2 * 10 / ETA
     for t in range(5):
         with jax.enable_x64(True):
             z = np.asarray(jax.random.normal(step_key(t), (3, 4)))
         theta = theta - ETA * (theta - Z.mean(0)[:, None]) - np.sqrt(2 * ETA / beta) * z
-    np.testing.assert_allclose(sgld[:, -1].T, theta, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(limit[:, -1].T, theta, rtol=1e-9, atol=1e-12)
+
+
+def test_sgld_is_sgd_with_noise_at_a_beta_of_its_own(problem):
+    """The same batches as SGD's; a huge beta is SGD; a bad one is refused."""
+    model, data, theta = problem
+    plain, cold = (
+        mg.run(k, model, data, theta, 20, N_BATCH, CHAINS, SEED).theta
+        for k in (mg.sgd(ETA), mg.sgld(ETA, 1e30))
+    )
+    np.testing.assert_allclose(cold, plain, rtol=1e-12, atol=1e-13)
+    trace = mg.run(mg.sgld(ETA, 50), model, data, theta, 2, N_BATCH, CHAINS, SEED)
+    assert "beta = 50" in trace.note
+    for beta in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="beta"):
+            mg.sgld(ETA, beta)
+    with pytest.raises(TypeError, match="beta"):
+        mg.sgld(ETA, "cold")
+    with pytest.raises(ValueError, match="beta is not 2n / eta"):
+        mg.theory.coupled(mg.sgld(ETA, 50), model, data, theta, 5, N_BATCH)
 
 
 def test_constant_v_is_preconditioning_by_a_squared(rng):

@@ -11,6 +11,7 @@ import masgrad as mg
 import scenarios
 from conftest import alpha
 from masgrad.kernels.stability import linearise, minimise
+from masgrad.paper.fields import bowl
 from masgrad.paper.logistic import logistic_rows
 from masgrad.theory.distances import closeness, kolmogorov_smirnov, wasserstein2
 
@@ -114,6 +115,34 @@ def test_laws_speak_of_their_target_and_refuse_what_has_none(logistic):
         law.interval(1.5)
     with pytest.warns(mg.errors.StationarityWarning, match="optimum"):
         mg.stationary_law(model, data, optimum + 1, mg.masgrad(0.2), 25)
+
+
+def test_the_law_of_sgld(seed):
+    """On a bowl an autoregression: S = M S M' + (eta^2 / n) V V' + (2 eta / beta) I.
+
+    Mini-batches add their own noise, so that the law is Gibbs', N(0, C^-1 / beta), only as eta
+    falls; SGD's alone never is, for V != I. The chains may be 6 standard errors off.
+    """
+    C, V = np.array([[1.0, 0.4], [0.4, 0.5]]), np.array([[1.0, 0.3], [0.3, 0.5]])
+    model, data = bowl(C, V)
+    n, beta, eta, K = 5, 40.0, 0.2, 4000
+
+    def exact(eta):
+        noise = eta**2 / n * V @ V.T + 2 * eta / beta * np.eye(2)
+        return solve_discrete_lyapunov(np.eye(2) - eta * C, noise)
+
+    law = mg.stationary_law(model, data, np.zeros(2), mg.sgld(eta, beta), n)
+    np.testing.assert_allclose(law.cov, exact(eta), rtol=1e-9)
+    assert "beta = 40" in law.note
+    on_the_way = mg.iterate_law(model, data, np.zeros(2), mg.sgld(eta, beta), 200, n)
+    np.testing.assert_allclose(on_the_way.cov, exact(eta), rtol=1e-6)
+    gibbs = np.linalg.inv(C) / beta
+    off = [np.abs(exact(e) - gibbs).max() / gibbs.max() for e in (0.2, 0.1, 0.05, 1e-6)]
+    assert off[0] > 1.8 * off[1] > 3.2 * off[2] and off[3] < 1e-5
+    kernel, steps = mg.sgld(eta, beta), 100
+    end = mg.run(kernel, model, data, np.zeros(2), steps, n, K, seed + 5, thin=steps).final
+    total = (np.linalg.solve(np.linalg.cholesky(exact(eta)), end.T) ** 2).sum()
+    assert chi2.ppf(norm.sf(6), 2 * K) < total < chi2.isf(norm.sf(6), 2 * K)
 
 
 # The entropic CLT's rate, on simulators, where (A.1) can hold.

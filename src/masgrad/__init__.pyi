@@ -1,5 +1,6 @@
 from masgrad import errors as errors
 from masgrad import theory as theory
+from masgrad.chains.resume import resume as resume
 from masgrad.chains.run import run as run
 from masgrad.chains.trace import Summary as Summary
 from masgrad.chains.trace import Trace as Trace
@@ -31,6 +32,7 @@ from masgrad.kernels.methods import madprox as madprox
 from masgrad.kernels.methods import masgrad as masgrad
 from masgrad.kernels.methods import natural_gradient as natural_gradient
 from masgrad.kernels.methods import sgd as sgd
+from masgrad.kernels.methods import sgld as sgld
 from masgrad.kernels.methods import subgradient as subgradient
 from masgrad.kernels.momentum import fista as fista
 from masgrad.kernels.momentum import nesterov as nesterov

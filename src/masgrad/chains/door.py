@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from masgrad.chains.trace import Summary, Trace
 from masgrad.checks import check_count
 from masgrad.covariance.choose import check_batch_ridge, check_covariance, make_root
 from masgrad.covariance.least_squares import LeastSquaresMoments
@@ -33,22 +34,27 @@ OTHER_STARTS = 100
 OTHER_ROWS = 64
 
 
-def check_schedule(kernel: Any, steps: int) -> None:
-    """Check that a schedule is traceable and positive at the first and the last step."""
+def check_schedule(kernel: Any, steps: int, first: int = 0) -> None:
+    """Check that a schedule is traceable and not negative at the first and the last step.
+
+    It may be 0 there: a warm-up begins with a step of 0, and a decay may end with one.
+    """
     schedule = getattr(kernel, "step_size", None)
     if not callable(schedule):
         return
+    ends = first, first + steps - 1
     try:
-        values = [np.asarray(jax.jit(schedule)(t)) for t in (0, steps - 1)]
+        values = [np.asarray(jax.jit(schedule)(t)) for t in ends]
     except Exception as error:
         raise InputError(
             f"the step-size schedule cannot be traced by JAX: {type(error).__name__}: {error}; "
             "write it with jax.numpy, as a function of the step number"
         ) from error
-    for t, value in zip((0, steps - 1), values, strict=True):
-        if value.ndim or not (np.isfinite(value) and value > 0):
+    for t, value in zip(ends, values, strict=True):
+        if value.ndim or not (np.isfinite(value) and value >= 0):
             raise InputError(
-                f"the step-size schedule gives {value} at step {t}; one finite number > 0 is needed"
+                f"the step-size schedule gives {value} at step {t}; one finite number >= 0 is "
+                "needed"
             )
 
 
@@ -106,6 +112,11 @@ def check_simulated_covariance(data: Any, theta: np.ndarray) -> None:
 
 def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
     """theta0 as (p, K), from one start for all chains or one per chain."""
+    if isinstance(theta0, Trace | Summary):
+        raise InputTypeError(
+            "theta0 is what a run returned; mg.resume(trace, kernel, model, data, steps) continues "
+            "it, and trace.final are its last points"
+        )
     p = model.dim(rows)
     try:
         theta = np.asarray(model.vector(theta0))
@@ -222,7 +233,7 @@ def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments
             f"step_size={eta:g} makes I - eta A H unstable at the optimum (spectral radius "
             f"{radius:.3g}); use a step below {linear.longest_step():.3g}",
             StepSizeWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 

@@ -39,12 +39,23 @@ class Schedule(NamedTuple):
 class Groups:
     """The states of all chains; `advance` runs them on and returns the records."""
 
-    def __init__(self, kernel: Kernel, field: Field, theta: np.ndarray, thin: int, seed: int):
+    def __init__(
+        self,
+        kernel: Kernel,
+        field: Field,
+        theta: np.ndarray,
+        thin: int,
+        seed: int,
+        states: list[State] | None = None,
+    ):
+        """Chains that begin at theta (p, K), or go on from the states of an earlier run."""
         self.kernel, self.field, self.thin = kernel, field, np.asarray(thin)
         self.chains = theta.shape[1]
         self.size = group_size(self.chains)
         starts = [theta[:, i : i + self.size] for i in range(0, self.chains, self.size)]
-        self.states = [_init(kernel, _fill(start, self.size)) for start in starts]
+        if states is None:
+            states = [_init(kernel, _fill(start, self.size)) for start in starts]
+        self.states = [jax.tree.map(jnp.asarray, state) for state in states]
         key = jax.random.key(seed)
         self.keys = [jax.random.fold_in(key, i) for i in range(len(starts))]
         self.most_records = int(
@@ -126,7 +137,8 @@ def _fill(start: np.ndarray, size: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _init(kernel: Kernel, theta: Vectors) -> State:
-    return kernel.init(theta)
+    """The first state, with types that a state kept as NumPy arrays has too: none of them weak."""
+    return jax.tree.map(lambda a: jax.lax.convert_element_type(a, a.dtype), kernel.init(theta))
 
 
 @eqx.filter_jit

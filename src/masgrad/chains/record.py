@@ -1,10 +1,13 @@
-"""Recorders take chunks of records, (records, p, K), off the engine and keep what is wanted."""
+"""Recorders take chunks of records, (records, p, K), off the engine and keep what is wanted.
+
+One that continues an earlier run begins with what that run has recorded.
+"""
 
 import abc
 
 import numpy as np
 
-from masgrad.chains.trace import SUMMARY_LEVELS, Summary, Trace, covariance
+from masgrad.chains.trace import SUMMARY_LEVELS, Ending, Summary, Trace, covariance
 from masgrad.types import Array
 
 
@@ -28,7 +31,7 @@ class Recorder(abc.ABC):
     def keep(self, paths: np.ndarray, lost: np.ndarray) -> None: ...
 
     @abc.abstractmethod
-    def result(self, floored: np.ndarray) -> Trace | Summary: ...
+    def result(self, floored: np.ndarray, ending: Ending) -> Trace | Summary: ...
 
 
 class Paths(Recorder):
@@ -44,9 +47,9 @@ class Paths(Recorder):
         self.theta[:, self.filled : stop] = np.moveaxis(paths, -1, 0)
         self.filled = stop
 
-    def result(self, floored: np.ndarray) -> Trace:
+    def result(self, floored: np.ndarray, ending: Ending) -> Trace:
         theta = self.theta[:, : self.filled]
-        return Trace(theta, np.array(self.steps), self.diverged, floored, self.note)
+        return Trace(theta, np.array(self.steps), self.diverged, floored, self.note, ending)
 
 
 class Summaries(Recorder):
@@ -58,6 +61,13 @@ class Summaries(Recorder):
         self.covs: list[np.ndarray] = []
         self.quantiles: list[np.ndarray] = []
         self.last = np.empty(0)
+
+    def begin(self, earlier: Summary) -> None:
+        """Take over what an earlier run has summarised."""
+        self.steps = [int(s) for s in earlier.steps]
+        self.diverged = dict(earlier.diverged)
+        self.means, self.covs, self.last = [earlier.means], [earlier.covs], earlier.final
+        self.quantiles = [np.concatenate([earlier.quantiles[level] for level in SUMMARY_LEVELS])]
 
     def keep(self, paths: np.ndarray, lost: np.ndarray) -> None:
         self.last = paths[-1].T
@@ -78,7 +88,7 @@ class Summaries(Recorder):
             self.covs.append(covariance(paths))
             self.quantiles.append(np.quantile(paths, tails, axis=-1))
 
-    def result(self, floored: np.ndarray) -> Summary:
+    def result(self, floored: np.ndarray, ending: Ending) -> Summary:
         bands = np.concatenate(self.quantiles, axis=1)
         return Summary(
             np.array(self.steps),
@@ -89,4 +99,5 @@ class Summaries(Recorder):
             self.diverged,
             floored,
             self.note,
+            ending,
         )

@@ -5,12 +5,32 @@ is not a confidence interval for theta*: that one comes from averaging and the s
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from masgrad.errors import InputError
 
 SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a run stopped, all that `mg.resume` needs to go on besides kernel, model and data.
+
+    Args:
+        states: of each group of chains: step number, theta and memory, as NumPy arrays.
+        seed: of the run; step t of group i draws with fold_in(fold_in(seed, i), t).
+        batch_size: n, or None for all rows.
+        replace: whether the rows of a batch are drawn with replacement.
+        thin: steps for each record.
+    """
+
+    states: list[Any]
+    seed: int
+    batch_size: int | None
+    replace: bool
+    thin: int
 
 
 @dataclass(frozen=True)
@@ -24,6 +44,7 @@ class Trace:
             averages exclude them.
         floored: for each chain, the steps at which a singular covariance met the floor.
         note: how V was regularised, which is part of the iterates' law.
+        ending: for `mg.resume`.
     """
 
     theta: np.ndarray
@@ -31,13 +52,14 @@ class Trace:
     diverged: dict[int, int] = field(default_factory=dict)
     floored: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     note: str = ""
+    ending: Ending | None = None
 
     def __repr__(self) -> str:
         return _describe("Trace", self.theta.shape[0], self.steps, self.diverged, self.note)
 
     @property
     def final(self) -> np.ndarray:
-        """The last theta of each chain, (chains, p)."""
+        """The last theta of each chain, (chains, p); to go on from there, use `mg.resume`."""
         return self.theta[:, -1]
 
     def finite(self) -> np.ndarray:
@@ -95,6 +117,7 @@ class Summary:
     diverged: dict[int, int]
     floored: np.ndarray
     note: str = ""
+    ending: Ending | None = None
 
     def __repr__(self) -> str:
         return _describe("Summary", len(self.final), self.steps, self.diverged, self.note)

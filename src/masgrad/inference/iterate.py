@@ -2,11 +2,12 @@
 
     mean' = F(mean),    S' = J S J' + (1/n) B B',    J = dF/dstate,  B = dF/dz  at z = 0
 
-J has the derivative of V^-1 b *with* dV, which V^-1 H leaves out; they agree only where b = 0. The
-paper's law at a finite t is not Gaussian: this is its approximation to leading order in eta / n.
-At an optimum it tends to the stationary law.
+and (2 eta / beta) I besides for SGLD. J has the derivative of V^-1 b *with* dV, which V^-1 H leaves
+out; they agree only where b = 0. The paper's law at a finite t is not Gaussian: this is its
+approximation to leading order in eta / n. At an optimum it tends to the stationary law.
 """
 
+import dataclasses
 import warnings
 
 import jax
@@ -20,6 +21,7 @@ from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError, LinearisationWarning, SingularWarning
+from masgrad.inference.history import ExpectedHistory, check_first_gradient
 from masgrad.inference.law import Law
 from masgrad.inference.lyapunov import check_noise
 from masgrad.kernels.adjustment import BatchRoot, InverseHistory
@@ -54,13 +56,14 @@ def iterate_law(
 
     Paper: law of the iterate - a Gaussian approximation at a finite t, with dV in its Jacobian
 
-    It holds for a data chain and its diffusion alike, for SGD, MasGrad, natural gradient and
+    It holds for a data chain and its diffusion alike, for SGD, SGLD, MasGrad, natural gradient and
     schedules. It leaves out the iterate's bias and skewness, and warns where the law is as wide as
     what it linearises. Sigma has divisor N - 1: rows drawn from a table of N have a variance that
     is smaller by 1/N. Two adjustments need care: with `covariance="running"` it is the diffusion's
     law, and a data chain far from the optimum is wider by the sampling noise of V; AdaGrad divides
-    its first gradient by its own size, which is no smooth function where that gradient is not large
-    beside its noise.
+    its first gradient by its own size, so that a start is refused where that gradient is not large
+    beside its noise (`batch_size` rows); beyond, over 15 to 100 steps, its standard deviations were
+    within 11 % and its means within 0.1 of them.
 
     Args:
         model: the loss.
@@ -82,9 +85,12 @@ def iterate_law(
     batch_size = check_count("batch_size", batch_size)
     theta = _start(model, data, theta0, kernel, steps)
     look = landscape(model, data)
-    check_noise(kernel, look(theta[:, 0]))
+    at_start = look(theta[:, 0])
+    check_noise(kernel, at_start)
+    if isinstance(kernel.adjustment, InverseHistory) and steps:
+        check_first_gradient(at_start, batch_size)
     field = make_field(model, data, 1)  # its n is static: 1/n comes as an array instead
-    state, cov = _carry(kernel, field, theta, steps, 1 / batch_size)
+    state, cov = _carry(_expected(kernel, batch_size), field, theta, steps, 1 / batch_size)
     mean, cov = np.asarray(state.theta[:, 0]), np.asarray(cov[: len(theta), : len(theta)])
     if not (np.isfinite(mean).all() and np.isfinite(cov).all()):
         raise InputError(
@@ -98,6 +104,14 @@ def iterate_law(
     if floored:
         _warn_floored(floored, steps)
     return law
+
+
+def _expected(kernel: Kernel, n: int) -> Kernel:
+    """The kernel whose deterministic path is the mean one: AdaGrad's history has noise in it."""
+    if not isinstance(kernel.adjustment, InverseHistory):
+        return kernel
+    history = ExpectedHistory(kernel.adjustment.diagonal, np.asarray(1 / n))
+    return dataclasses.replace(kernel, adjustment=history)
 
 
 def _start(model: Model, data, theta0: Array, kernel: Kernel, steps: int) -> np.ndarray:
@@ -166,11 +180,11 @@ def _warn_floored(floored: int, steps: int) -> None:
 
 
 def _note(kernel: Kernel, n: int, p: int, floored: int) -> str:
-    parts = [NOTE, kernel.adjustment.note(n, p)]
+    parts = [NOTE, kernel.note(n, p)]
     if floored:
         parts.append(f"Sigma met a floor at {floored} steps")
     if isinstance(kernel.adjustment, InverseHistory):
-        parts.append("AdaGrad's first step is no smooth function of a gradient near 0")
+        parts.append("AdaGrad's history grows by the mean of g^2")
     if isinstance(kernel.adjustment, RunningRoot):
         parts.append("of the diffusion: a data chain's V has sampling noise that this leaves out")
     return "; ".join(part for part in parts if part)
@@ -190,3 +204,24 @@ def _carry(
             jax.block_until_ready(S)
             bar.update(done + int(count))
     return state, S
+<<<<<<< HEAD
+=======
+
+
+@eqx.filter_jit
+def _advance(
+    kernel: Kernel, field: Field, state: State, S: Array, count: Array, noise: Array
+) -> tuple[State, Array]:
+    def step(_, carry):
+        state, S = carry
+        at = derivative(kernel, state, field)
+        J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
+        added = (
+            jnp.zeros(len(S))
+            .at[: len(state.theta)]
+            .set(kernel.noise.variance(kernel.step_at(state.t)))
+        )
+        return at.state, J @ S @ J.T + noise * B @ B.T + jnp.diag(added)
+
+    return jax.lax.fori_loop(0, count, step, (state, S))
+>>>>>>> laws

@@ -2,9 +2,9 @@
 
     S = (I - eta A H) S (I - eta A H)' + (eta^2 / n) A Sigma A'
 
-For MasGrad A = V^-1, so A Sigma A' = I. It is the covariance of the *iterate*, to leading order in
-eta / n, and holds for the data chain and its diffusion alike. In a well-specified model it is about
-(eta / 2n) F^-1/2, not the F^-1 / N of an estimate.
+For MasGrad A = V^-1, so A Sigma A' = I; SGLD adds (2 eta / beta) I. It is the covariance of the
+*iterate*, to leading order in eta / n, and holds for the data chain and its diffusion alike. In a
+well-specified model it is about (eta / 2n) F^-1/2, not the F^-1 / N of an estimate.
 """
 
 import warnings
@@ -45,7 +45,8 @@ def stationary_law(
         data: the rows that the chain draws from, with replacement; or a `Simulator`, or
             `LeastSquaresMoments`.
         theta: an optimum of the mean loss over these rows.
-        kernel: `sgd`, `masgrad`, `natural_gradient` or a diffusion of one, with a constant step.
+        kernel: `sgd`, `masgrad`, `sgld`, `natural_gradient` or a diffusion of one, with a constant
+            step.
         batch_size: n.
 
     Example:
@@ -67,10 +68,11 @@ def stationary_law(
     check_noise(kernel, m)
     linear = linearise(kernel, m)
     _check_contraction(linear, eta)
-    contraction = np.eye(len(m.mean)) - eta * linear.drift
-    S = solve_discrete_lyapunov(contraction, eta**2 / batch_size * linear.noise)
-    regularised = kernel.adjustment.note(batch_size, len(m.mean))
-    note = "leading order in eta/n" + (f"; {regularised}" if regularised else "")
+    identity = np.eye(len(m.mean))
+    noise = eta**2 / batch_size * linear.noise + kernel.noise.variance(eta) * identity
+    S = solve_discrete_lyapunov(identity - eta * linear.drift, noise)
+    said = kernel.note(batch_size, len(m.mean))
+    note = "leading order in eta/n" + (f"; {said}" if said else "")
     law = Law(np.asarray(theta, float), (S + S.T) / 2, "iterate", note)
     _warn_off_optimum(m.mean, m.hessian, law)
     return law

@@ -19,6 +19,7 @@ from masgrad.covariance.eigen import spectrum
 from masgrad.kernels.field import Estimate, Field
 from masgrad.kernels.gradient import Gradient, Point
 from masgrad.kernels.kernel import Kernel, State
+from masgrad.kernels.noise import Noise
 from masgrad.types import Array, Matrices, Vectors
 
 RELATIVE_STEP = 1e-5
@@ -39,8 +40,9 @@ class Pushed(Gradient):
 
 
 def pushed_step(kernel: Kernel, state: State, field: Field, push: Vectors) -> State:
-    """One step whose gradient is b + V push."""
-    return dataclasses.replace(kernel, gradient=Pushed(push)).step(jnp.asarray(0), state, field)
+    """One step whose gradient is b + V push, without the noise that SGLD adds."""
+    pushed = dataclasses.replace(kernel, gradient=Pushed(push), noise=Noise())
+    return pushed.step(jnp.asarray(0), state, field)
 
 
 class Derivative(eqx.Module):

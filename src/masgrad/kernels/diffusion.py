@@ -5,7 +5,8 @@
     natural gradient  xi' = xi - eta I^-1 b + sqrt(2 eta / beta) I^-1 V z
     AdaGrad           the Gaussian gradient enters both theta and G
 
-with beta = 2n / eta; sqrt(2 eta / beta) = eta / sqrt(n).
+with beta = 2n / eta; sqrt(2 eta / beta) = eta / sqrt(n). SGLD, whose isotropic noise is added to a
+sampled step and has a beta of its own, is `mg.sgld`; its diffusion has both noises.
 """
 
 import dataclasses
@@ -20,7 +21,6 @@ def diffusion(kernel: Kernel) -> Kernel:
     """The discretised Langevin diffusion of a kernel; run it with the same batch size.
 
     Paper: discretised diffusion - noise V g for SGD, isotropic for MasGrad, beta = 2n / eta
-    Paper: SGLD - the limit V = I, isotropic noise on the population gradient
 
     Example:
         >>> import masgrad as mg

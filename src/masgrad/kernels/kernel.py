@@ -1,4 +1,4 @@
-"""A kernel is one update with its slots filled: theta' = prox(theta - eta A(theta) g).
+"""A kernel is one update with its slots filled: theta' = prox(theta - eta A(theta) g + noise).
 
 `init(theta)` makes the state, `step(key, state, field)` advances all chains by one step. Both are
 traced, and the state is all that is carried: another object with these two methods, whose state has
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from masgrad.kernels.adjustment import Adjustment
 from masgrad.kernels.field import Field
 from masgrad.kernels.gradient import Gradient, Point, Sampled
+from masgrad.kernels.noise import Noise
 from masgrad.kernels.prox import Prox
 from masgrad.types import Array, StepSize, Vectors
 
@@ -31,7 +32,7 @@ class State(eqx.Module):
 
 
 class Kernel(eqx.Module):
-    """One update with three slots, gradient, adjustment and prox, and a step size.
+    """One update with four slots, gradient, adjustment, prox and noise, and a step size.
 
     Paper: MasGrad - one body of code for every process, chosen by its slots
     """
@@ -40,15 +41,18 @@ class Kernel(eqx.Module):
     adjustment: Adjustment
     gradient: Gradient = Sampled()
     prox: Prox = Prox()
+    noise: Noise = Noise()
 
     def __repr__(self) -> str:
         eta = "schedule" if callable(self.step_size) else f"{float(self.step_size):g}"
         slots = f"{type(self.adjustment).__name__}, {type(self.gradient).__name__}"
-        return f"Kernel(step_size={eta}, {slots}{self.prox.said})"
+        added = f", {self.noise.note}" if self.noise.note else ""
+        return f"Kernel(step_size={eta}, {slots}{self.prox.said}{added})"
 
     def note(self, n: int | None, p: int) -> str:
         """A remark on what the law of the iterates depends on besides the rows: ridge, penalty."""
-        return "; ".join(part for part in (self.adjustment.note(n, p), self.prox.note) if part)
+        parts = self.adjustment.note(n, p), self.prox.note, self.noise.note
+        return "; ".join(part for part in parts if part)
 
     @property
     def spectral(self) -> bool:
@@ -68,7 +72,7 @@ class Kernel(eqx.Module):
         drawn = self.gradient(key, point, part == "cov", part == "factor")
         adjusted = self.adjustment.update(state.memory, point, drawn)
         eta = self.step_at(state.t)
-        moved = state.theta - eta * adjusted.direction
+        moved = self.noise(key, state.theta - eta * adjusted.direction, eta)
         theta, failed = self.prox(moved, eta, adjusted.root, state.theta)
         floored, inexact = state.floored + (adjusted.floored > 0), state.inexact + failed
         return State(state.t + 1, theta, adjusted.memory, floored, inexact)

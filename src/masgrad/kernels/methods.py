@@ -23,6 +23,7 @@ from masgrad.kernels.adjustment import (
 )
 from masgrad.kernels.fixed import FirstRoot, GivenRoot
 from masgrad.kernels.kernel import Kernel
+from masgrad.kernels.noise import Isotropic
 from masgrad.kernels.prox import Explicit, Implicit
 from masgrad.kernels.running import RunningRoot
 from masgrad.penalties.metric import ACCURACY
@@ -48,6 +49,31 @@ def sgd(step_size: StepSize) -> Kernel:
         >>> kernel = mg.sgd(lambda t: 0.5 / (1 + t) ** 0.6)   # a schedule of the step number
     """
     return Kernel(as_step_size(step_size), Identity())
+
+
+def sgld(step_size: StepSize, beta: float) -> Kernel:
+    """Stochastic gradient Langevin dynamics: theta' = theta - eta g + sqrt(2 eta / beta) z.
+
+    Paper: SGLD - Gaussian noise with a beta of its own, added to each step of SGD
+
+    The inverse temperature `beta` is chosen, whereas SGD's and MasGrad's own noise has
+    beta = 2n / eta. For a small step the law is Gibbs', exp(-beta L); with L the mean loss over N
+    rows, beta = N is the posterior under a flat prior. A mini-batch adds its own noise, of variance
+    eta^2 Sigma / n, which is below 2 eta / beta where eta < 2n / (beta ||Sigma||); with
+    batch_size=None there is none (the unadjusted Langevin algorithm).
+
+    Args:
+        step_size: a float, or a schedule of the step number from 0, written with jax.numpy.
+        beta: the inverse temperature; large for little noise.
+
+    Example:
+        >>> import masgrad as mg
+        >>> mg.sgld(0.01, beta=500)
+        Kernel(step_size=0.01, Identity, Sampled, Gaussian noise at beta = 500 added)
+    """
+    return Kernel(
+        as_step_size(step_size), Identity(), noise=Isotropic(np.asarray(as_size("beta", beta)))
+    )
 
 
 def masgrad(

@@ -45,6 +45,31 @@ def gaussian_design(theta_star: Array, sigma: float = 1.0) -> Problem:
     return Problem(Linear(), Simulator(sample, moments))
 
 
+def spherical_design(theta_star: Array, sigma: float = 1.0, kurtosis: float = 1.0) -> Problem:
+    """Linear regression with rows sqrt(w) z, z ~ N(0, I), w a gamma variable of mean 1.
+
+    They are spherically symmetric with E x x' = I and E|x|^4 / (p (p + 2)) = E w^2 = `kurtosis`:
+    1 is `gaussian_design`, 2 the Laplace law. With d = theta - theta* and c = kurtosis: b = d and
+    Sigma = (c |d|^2 + sigma^2) I + (2 c - 1) d d'.
+    """
+    theta_star = np.asarray(theta_star, float)
+    p, c = len(theta_star), kurtosis
+    if c == 1:
+        return gaussian_design(theta_star, sigma)
+
+    def sample(key, n):
+        kx, kw, ke = jax.random.split(key, 3)
+        w = (c - 1) * jax.random.gamma(kw, 1 / (c - 1), (n, 1))
+        X = jnp.sqrt(w) * jax.random.normal(kx, (n, p))
+        return X, X @ theta_star + sigma * jax.random.normal(ke, (n,))
+
+    def moments(theta):
+        d = theta - theta_star
+        return d, (c * d @ d + sigma**2) * jnp.eye(p) + (2 * c - 1) * jnp.outer(d, d)
+
+    return Problem(Linear(), Simulator(sample, moments))
+
+
 def tilted(potential: Callable[[Array], Array], p: int, root: Array | None = None) -> Problem:
     """The landscape U itself with a constant V: loss U(theta) - theta'V z for z ~ N(0, I)."""
     V = np.eye(p) if root is None else np.asarray(root, float)

@@ -2,7 +2,9 @@
 
 1. V = I: the Gibbs law, density proportional to exp(-beta L), on a double well.
 2. b linear, V constant: Ornstein-Uhlenbeck, a Gaussian that solves C S + S C' = (2/beta) V V'.
-3. Eyring and Kramers: the time to leave a basin of depth h grows like exp(beta h), on the double
+3. Linear regression with spherically symmetric rows, V not constant: MasGrad's own law, whose
+   tails are exponential (`theory.invariant`), for normal and for heavy-tailed rows.
+4. Eyring and Kramers: the time to leave a basin of depth h grows like exp(beta h), on the double
    well, where the mean first-passage time is an integral.
 
 The discretised process has these laws up to terms of order eta.
@@ -21,8 +23,8 @@ from masgrad.chains.run import run
 from masgrad.kernels.diffusion import diffusion
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel, State
-from masgrad.kernels.methods import sgd
-from masgrad.paper.fields import bowl, double_well
+from masgrad.kernels.methods import masgrad, sgd
+from masgrad.paper.fields import bowl, double_well, spherical_design
 from masgrad.types import Array, Vectors
 
 GRID = np.linspace(-2.5, 2.5, 20_001)
@@ -31,6 +33,7 @@ DEPTH, ETA = 0.04, 0.2
 CURVATURE = np.array([[1.0, 0.4], [0.4, 0.5]])
 ROOT = np.array([[1.0, 0.3], [0.3, 0.5]])
 OU_ETA, OU_BATCH = 0.05, 10
+OWN_ETA, OWN_BATCH, KURTOSES = 0.1, 1, (1.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -54,24 +57,27 @@ class Exits:
 
 @dataclass(frozen=True)
 class LawsExperiment:
-    """Samples of the Gibbs and Ornstein-Uhlenbeck laws, (chains, p) each, and exit times."""
+    """Samples of the three laws, (chains, p) each, and exit times; `own` is by kurtosis."""
 
     gibbs: np.ndarray
     ornstein_uhlenbeck: np.ndarray
+    own: dict[float, np.ndarray]
     exits: Exits
 
 
 def laws_experiment(
     seed: int = 0, quick: bool = False, report: Callable[[str], None] = lambda name: None
 ) -> LawsExperiment:
-    """Sample both laws and measure exit times; `quick` takes fewer chains and shallower basins."""
+    """Sample the laws and measure exit times; `quick` takes fewer chains and shallower basins."""
     chains = 20_000 if quick else 100_000
     gibbs = gibbs_sample(chains, seed)
     report("Gibbs")
     gaussian = ornstein_uhlenbeck_sample(chains, seed)
     report("Ornstein-Uhlenbeck")
+    own = {kurtosis: own_sample(kurtosis, chains, seed) for kurtosis in KURTOSES}
+    report("MasGrad's own")
     batches = np.arange(5, 11 if quick else 16, 2)
-    return LawsExperiment(gibbs, gaussian, exit_times(batches, 500 if quick else 2000, seed))
+    return LawsExperiment(gibbs, gaussian, own, exit_times(batches, 500 if quick else 2000, seed))
 
 
 def gibbs_beta() -> float:
@@ -114,6 +120,22 @@ def ornstein_uhlenbeck_cov() -> np.ndarray:
     """S with C S + S C' = (2/beta) V V', in continuous time."""
     beta = 2 * OU_BATCH / OU_ETA
     return solve_continuous_lyapunov(CURVATURE, 2 / beta * ROOT @ ROOT.T)
+
+
+def own_beta() -> float:
+    return 2 * OWN_BATCH / OWN_ETA
+
+
+def own_sample(kurtosis: float, chains: int, seed: int = 0, dim: int = 1) -> np.ndarray:
+    """MasGrad's diffusion on linear regression with spherical rows, theta* = 0 and sigma = 1.
+
+    Paper: Fokker-Planck - MasGrad's own law, exp(-(beta / k) sqrt(k |d|^2 + sigma^2))
+    """
+    model, data = spherical_design(np.zeros(dim), 1.0, kurtosis)
+    kernel, steps = diffusion(masgrad(OWN_ETA)), 200
+    return run(
+        kernel, model, data, np.zeros(dim), steps, OWN_BATCH, chains, seed, thin=steps
+    ).final  # fmt: skip
 
 
 class Absorbed(eqx.Module):

@@ -1,4 +1,4 @@
-"""The figure of the known laws: Gibbs, Ornstein-Uhlenbeck, and exit times."""
+"""The figure of the known laws: Gibbs, Ornstein-Uhlenbeck, MasGrad's own, and exit times."""
 
 from pathlib import Path
 
@@ -10,16 +10,19 @@ from matplotlib.patches import Ellipse
 from masgrad.paper import laws
 from masgrad.paper.laws import LawsExperiment
 from masgrad.plots import COLOURS
+from masgrad.theory.invariant import spherical_law
 
 BLUE, LIGHT, RED, _ = COLOURS.values()
 
 
 def plot_laws(result: LawsExperiment, path: Path) -> None:
-    """Three panels: a histogram, a cloud with its ellipse, exit times against beta."""
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
+    """Four panels: a histogram, a cloud with its ellipse, log densities, exit times."""
+    figure, grid = plt.subplots(2, 2, figsize=(11, 9), layout="constrained")
+    axes = grid.ravel()
     _gibbs(axes[0], result.gibbs[:, 0])
     _ornstein_uhlenbeck(axes[1], result.ornstein_uhlenbeck)
-    _exits(axes[2], result.exits)
+    _own(axes[2], result.own)
+    _exits(axes[3], result.exits)
     for ax in axes:
         ax.legend(fontsize=8)
     figure.savefig(path, dpi=150)
@@ -45,6 +48,31 @@ def _ornstein_uhlenbeck(ax: Axes, sample: np.ndarray) -> None:
     label = "95 % of N(0, S), C S + S C' = (2/beta) V V'"
     ax.add_patch(Ellipse((0, 0), width, height, angle=angle, fill=False, color=RED, label=label))
     ax.set(title="Linear b, constant V", xlabel="theta 1", ylabel="theta 2", aspect="equal")
+
+
+def _own(ax: Axes, samples: dict[float, np.ndarray]) -> None:
+    """Both laws have the same Gaussian at the optimum, N(0, sigma / beta), and other tails."""
+    beta, edges = laws.own_beta(), np.linspace(0.0, 1.6, 65)
+    for (kurtosis, sample), colour in zip(samples.items(), (BLUE, RED), strict=True):
+        counts, _ = np.histogram(np.abs(sample[:, 0]), edges)
+        density = counts / counts.sum() / np.diff(edges)
+        rows = "normal rows" if kurtosis == 1 else f"heavy-tailed rows, c = {kurtosis:g}"
+        centres = (edges[1:] + edges[:-1]) / 2
+        seen = counts >= 5
+        ax.plot(centres[seen], density[seen], ".", color=colour, label=f"diffusion, {rows}")
+        law = spherical_law(1, beta, 1.0, kurtosis)
+        label = f"exp(-(beta / k) sqrt(k d^2 + 1)), k = {3 * kurtosis - 1:g}"
+        ax.plot(law.points, law.density, color=colour, label=label)
+    gaussian = 2 * np.sqrt(beta / (2 * np.pi)) * np.exp(-beta * edges**2 / 2)
+    ax.plot(edges, gaussian, ":", color="black", label="N(0, 1 / beta), the linearised law")
+    ax.set(
+        yscale="log",
+        title=f"MasGrad's own law: y = x theta* + noise, beta = {beta:g}",
+        xlabel="d = |theta - theta*|",
+        ylabel="density (log scale)",
+        xlim=(0, 1.6),
+        ylim=(1e-4, 10),
+    )
 
 
 def _exits(ax: Axes, exits: laws.Exits) -> None:

@@ -39,7 +39,7 @@ def rates_study(out: Path, quick: bool, seed: int) -> None:
 def laws_study(out: Path, quick: bool, seed: int) -> None:
     """Sample the known laws and exit times; write `laws.png`; print a table."""
     path = figure_path(out, "laws")
-    with progress_bar("laws and exit times", 3) as advance:
+    with progress_bar("laws and exit times", 4) as advance:
         result = laws.laws_experiment(seed, quick, advance)
         plot_laws(result, path)
         advance("figure")

@@ -9,6 +9,7 @@ survey         all of that for a model and data
 total_variation    Theorem 1's constant to leading order, from third_cumulants of the gradient
 bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
 coupling       the same measured, on one Brownian path
+invariant      where a process stays in continuous time: laws that are not Gaussian
 distances      between samples; rates: how they fall with n
 reach          rows n T to an accuracy, each method at its own best n and eta
 """
@@ -37,6 +38,7 @@ from masgrad.theory.distances import (
     sliced_wasserstein2,
     wasserstein2,
 )
+from masgrad.theory.invariant import InvariantLaw, invariant_law, spherical_law
 from masgrad.theory.planning import (
     ConvexPlan,
     NonConvexPlan,
@@ -60,6 +62,7 @@ __all__ = [
     "ConvexPlan",
     "Coupled",
     "Extremum",
+    "InvariantLaw",
     "NonConvexPlan",
     "Power",
     "Reach",
@@ -83,6 +86,7 @@ __all__ = [
     "entropy_bound",
     "exact_wasserstein2",
     "field_and_jacobian",
+    "invariant_law",
     "kolmogorov_smirnov",
     "nonconvex_within",
     "path",
@@ -97,6 +101,7 @@ __all__ = [
     "sliced_wasserstein2",
     "smooth_expansion",
     "smoothness",
+    "spherical_law",
     "strongly_convex_expansion",
     "survey",
     "tv_constant",

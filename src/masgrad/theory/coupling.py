@@ -84,6 +84,10 @@ def coupled(
     field = memoryless_field(kernel, model, data)
     if callable(kernel.step_size):
         raise InputError("a step-size schedule has no diffusion in continuous time; use a constant")
+    if kernel.noise.note:
+        raise InputError(
+            f"{kernel.noise.note}: its beta is not 2n / eta; couple mg.sgd or mg.masgrad instead"
+        )
     steps, n = check_count("steps", steps), check_count("batch_size", batch_size)
     substeps = check_count("substeps", substeps, 2)
     chains, seed = check_count("chains", chains), check_seed(seed)
