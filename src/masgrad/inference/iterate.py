@@ -204,24 +204,3 @@ def _carry(
             jax.block_until_ready(S)
             bar.update(done + int(count))
     return state, S
-<<<<<<< HEAD
-=======
-
-
-@eqx.filter_jit
-def _advance(
-    kernel: Kernel, field: Field, state: State, S: Array, count: Array, noise: Array
-) -> tuple[State, Array]:
-    def step(_, carry):
-        state, S = carry
-        at = derivative(kernel, state, field)
-        J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
-        added = (
-            jnp.zeros(len(S))
-            .at[: len(state.theta)]
-            .set(kernel.noise.variance(kernel.step_at(state.t)))
-        )
-        return at.state, J @ S @ J.T + noise * B @ B.T + jnp.diag(added)
-
-    return jax.lax.fori_loop(0, count, step, (state, S))
->>>>>>> laws

@@ -94,7 +94,9 @@ def advance_law(
         state, S = carry
         at = derivative(kernel, state, field)
         J, B = at.by_state[:, :, 0], at.by_noise[:, :, 0]
-        return at.state, J @ S @ J.T + noise * B @ B.T
+        own = kernel.noise.variance(kernel.step_at(state.t))  # of theta alone
+        added = jnp.zeros(len(S)).at[: len(state.theta)].set(own)
+        return at.state, J @ S @ J.T + noise * B @ B.T + jnp.diag(added)
 
     return jax.lax.fori_loop(0, count, step, (state, S))
 
