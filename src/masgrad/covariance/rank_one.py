@@ -143,7 +143,10 @@ def _absorb_block(H: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _absorb_few(H: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Absorb k < p vectors in O(p^2 k)."""
+    """Absorb k < p vectors in O(p^2 k), which inverts k x k matrices only.
+
+    Paper: Lemma Sherman-Morrison-Woodbury - the inverse of I plus a matrix of rank k
+    """
     U, eye = H @ B.T, np.eye(len(B))
     L = np.linalg.cholesky(eye + U.T @ U)
     return H - U @ np.linalg.solve((eye + L).T, np.linalg.solve(L, U.T @ H))

@@ -27,6 +27,8 @@ REACH = 4.0 ** -np.arange(12)
 def local_minimum(model: Model, rows: Rows, start: np.ndarray) -> np.ndarray:
     """The minimiser of the mean loss over checked rows that a start leads to, (p,).
 
+    Paper: strongly Morse - H is positive definite at what is returned, or an error is raised
+
     Raises:
         InputError: if the search ends where H is not positive definite, or does not end.
     """
