@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from masgrad.covariance.moments import moments
+from masgrad.kernels.methods import masgrad
+from masgrad.kernels.stability import linearise
 from masgrad.paper import mixture, network, network_basins, network_population
 from masgrad.paper.proximal.methods import NAMES
 from masgrad.paper.proximal.plot import plot_proximal
@@ -92,6 +95,14 @@ def test_basins_are_of_the_optimum_that_a_point_leads_to():
             options={"maxfev": 200},
         ).fun  # fmt: skip
         assert other > risk - 1e-6
+
+
+def test_the_networks_step_is_near_masgrads_longest_at_some_optima():
+    """Of the ten populations in PAPER.md's erratum: the shortest, and the longest."""
+    for seed, longest in ((4, 0.069), (2, 0.300)):
+        landscape = network_population.network_rows(2, 2, seed)
+        m = moments(landscape.model, network_population.fit(landscape), landscape.rows)
+        assert linearise(masgrad(0.1), m).longest_step() == pytest.approx(longest, abs=0.002)
 
 
 def test_every_panel_of_the_proximal_figure_says_what_its_axis_is(tmp_path, kept):
