@@ -10,6 +10,22 @@ import masgrad
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(masgrad.__file__).parent
+NUMBERED = {
+    "Theorem 3.1": "Non-asymptotic bound for inference",
+    "Remark 3.1": "marginal result",
+    "Theorem 4.1": "MasGrad: strongly convex",
+    "Theorem 4.2": "Acceleration",
+    "Proposition 4.1": "Moment-adjusted proximal",
+    "Theorem 5.1": "MasGrad: non-convex",
+    "Proposition 6.1": "Connection to self-normalized processes",
+    "Proposition 6.2": "Iterative rank-one updates",
+    "Lemma A.1": "Wasserstein",
+    "Lemma A.2": "Relative entropy",
+    "Lemma B.1": "Convergence: noiseless",
+    "Lemma B.2": "consistency",
+    "Lemma B.3": "Sherman-Morrison-Woodbury",
+    "Lemma B.4": "Matrix-root identity",
+}
 
 
 def tags() -> set[tuple[str, str]]:
@@ -48,6 +64,12 @@ def test_every_tag_is_in_the_table_and_every_row_is_tagged():
     listed = {(row[0], name) for row in table() for name in names(row[1])}
     assert len(listed) > 20
     assert listed == tags()
+
+
+def test_numbered_results_are_the_sources():
+    """Section and place of each result of the paper that the table gives with its number."""
+    found = {m[1]: m[2] for row in table() if (m := re.match(r"(\w+ [\dAB]\.\d) (.+)", row[0]))}
+    assert found and found.items() <= NUMBERED.items()
 
 
 def test_every_test_and_figure_in_the_table_exists():

@@ -27,6 +27,7 @@ from masgrad.theory import (
     rows_for_width,
     survey,
 )
+from masgrad.theory.optimum import local_minimum
 
 CONVEX = {"alpha": 0.5, "gamma": 2.0, "gap": 1.0, "epsilon": 0.1, "dim": 4, "v_max": 1.5}
 NONCONVEX = {"gamma": 2.0, "gap": 1.0, "epsilon": 0.5, "delta": 0.5, "dim": 4, "v_max": 2.0}
@@ -318,6 +319,40 @@ def test_a_survey_of_poisson_rows_keeps_to_its_sublevel_set(rng):
         survey(model, (X, y), s.optimum, optimum=start)
 
 
+def test_a_survey_finds_the_optimum_of_any_model(rng):
+    """A mixture's means are those of the EM algorithm; a custom loss has its GLM's survey."""
+    z = rng.choice([0.0, 3.0], 2000) + rng.normal(size=2000)
+    s = survey(mg.GaussianMixture(2, 1.0), z)
+    means = np.array([-1.0, 4.0])
+    for _ in range(500):
+        share = 1 / (1 + np.exp(((z - means[1]) ** 2 - (z - means[0]) ** 2) / 2))
+        means = np.array([z @ (1 - share) / (1 - share).sum(), z @ share / share.sum()])
+    np.testing.assert_allclose(np.sort(s.optimum), np.sort(means), atol=1e-9)
+    assert s.gap > 0 and s.plan_nonconvex(0.1, 0.2).gamma == s.conditioning.gamma
+    X, y = scenarios.regression(rng, "bernoulli")
+    own = mg.CustomLoss(lambda t, r: jnp.logaddexp(0, r[0] @ t) - r[1] * (r[0] @ t), dim=4)
+    a, b = survey(own, (X, y)), survey(mg.Logistic(), (X, y))
+    np.testing.assert_allclose(a.optimum, b.optimum, atol=1e-10)
+    assert a.conditioning.alpha == pytest.approx(b.conditioning.alpha, rel=1e-6)
+
+
+def test_a_saddle_is_no_optimum_of_a_survey(rng):
+    """At equal means of a mixture, and where a product of parameters is 0, H is indefinite."""
+    z = rng.choice([0.0, 3.0], 2000) + rng.normal(size=2000)
+    found = local_minimum(mg.GaussianMixture(2, 1.0), z, np.zeros(2))
+    np.testing.assert_allclose(np.sort(found), [0.0, 3.0], atol=0.2)
+    x = rng.normal(size=500)
+    rows = {"x": x, "y": 2 * x + rng.normal(size=500)}
+    product = mg.CustomLoss(
+        lambda t, r: (r["y"] - r["x"] * t[0] * t[1]) ** 2 / 2 + (t[0] - t[1]) ** 2, dim=2
+    )
+    found = local_minimum(product, rows, np.zeros(2))
+    assert found.prod() == pytest.approx(x @ rows["y"] / (x @ x), rel=1e-9)
+    endless = mg.CustomLoss(lambda t, r: jnp.logaddexp(0, -r * t[0]), dim=1)
+    with pytest.raises(ValueError, match="falls without end"):
+        local_minimum(endless, np.array([1.0, 2.0, 3.0]), np.zeros(1))
+
+
 def test_a_survey_finds_what_its_plans_need(rng):
     X, y = scenarios.regression(rng, "bernoulli")
     s = survey(mg.Logistic(), (X, y))
@@ -335,8 +370,6 @@ def test_a_survey_finds_what_its_plans_need(rng):
     linear, alone = survey(mg.Linear(), (X, y)), survey(mg.Linear(), kept)
     assert alone.gap == pytest.approx(linear.gap, rel=1e-6)
     assert alone.conditioning.alpha == pytest.approx(linear.conditioning.alpha, rel=1e-6)
-    with pytest.raises(ValueError, match="optimum="):
-        survey(mg.GaussianMixture(2, 1.0), rng.normal(size=50))
     with pytest.raises(ValueError, match="separable"):
         survey(mg.Logistic(), (np.array([[1.0], [-1.0]]), np.array([1.0, 0.0])))
     with pytest.raises(TypeError, match="rows"):

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from masgrad.chains.trace import Trace
 
 COLOURS = {"MasGrad": "#0072B2", "diff_MasGrad": "#56B4E9", "SGD": "#D55E00", "diff_SGD": "#E69F00"}
+LEGEND_COLUMNS = 6
+"""The most entries in a row of a legend."""
 
 
 def plot_processes(
@@ -30,8 +33,8 @@ def plot_processes(
         draw_level(axes[f"w{i}"], optimum[i])
         axes[f"w{i}"].set_title(f"coordinate {i + 1}")
     draw_error(axes["error"], {n: t.distance(optimum) for n, t in traces.items()}, steps)
-    axes["w0"].set_ylabel("parameter (95 % of the chains)")
-    save(figure, axes["w0"], path, f"{title}, {len(traces['SGD'].theta)} chains")
+    axes["w0"].set_ylabel("parameter")
+    save(figure, path, f"{title}, {len(traces['SGD'].theta)} chains")
 
 
 def draw_coordinate(ax: Axes, values: dict[str, np.ndarray], steps: int) -> None:
@@ -47,20 +50,28 @@ def draw_level(ax: Axes, level: float, label: str = "optimum of the rows") -> No
 
 
 def draw_error(ax: Axes, errors: dict[str, np.ndarray], steps: int) -> None:
-    """Mean and 95 % band of the log error, (chains, records), for each process."""
+    """Mean and 95 % band of the natural log of the error, (chains, records), for each process."""
     for name, error in errors.items():
         log_error = np.log(error[:, : steps + 1])
         _band(ax, name, log_error)
-        style = "--" if name.startswith("diff_") else "-"
-        ax.plot(log_error.mean(0), style, color=COLOURS[name], lw=1.8)
-    ax.set(xlabel="step t", ylabel="log of the l2 error (mean, 95 % band)")
+        draw_mean(ax, name, log_error.mean(0))
+    ax.set(xlabel="step t", ylabel="natural log of the l2 error")
 
 
-def save(figure: Figure, legend: Axes, path: Path, title: str) -> None:
-    """One legend below all, a title above, and the file."""
-    handles, labels = legend.get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))
-    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=len(once))
+def draw_mean(ax: Axes, name: str, values: np.ndarray) -> None:
+    """A thick line for a process, dash-dotted for a diffusion, whose band is dashed."""
+    style = "-." if name.startswith("diff_") else "-"
+    ax.plot(values, style, color=COLOURS[name], lw=2.2, label=f"{name}, mean")
+
+
+def save(figure: Figure, path: Path, title: str) -> None:
+    """One legend below all for what any panel has labelled, a title above, and the file."""
+    once: dict[str, Artist] = {}
+    for ax in figure.axes:
+        handles, labels = ax.get_legend_handles_labels()
+        once |= dict(zip(labels, handles, strict=True))
+    columns = -(-len(once) // -(-len(once) // LEGEND_COLUMNS))
+    figure.legend(once.values(), once.keys(), loc="outside lower center", ncols=columns)
     figure.suptitle(title)
     figure.savefig(path, dpi=200)
     plt.close(figure)
@@ -70,8 +81,9 @@ def _band(ax: Axes, name: str, values: np.ndarray) -> None:
     lower, upper = np.quantile(values, [0.025, 0.975], axis=0)
     steps = np.arange(len(lower))
     if name.startswith("diff_"):
-        ax.plot(steps, lower, "--", color=COLOURS[name], lw=1.2, label=name)
+        ax.plot(steps, lower, "--", color=COLOURS[name], lw=1.2, label=f"{name}, 95 % band")
         ax.plot(steps, upper, "--", color=COLOURS[name], lw=1.2)
     else:
-        ax.fill_between(steps, lower, upper, color=COLOURS[name], alpha=0.3, lw=0, label=name)
+        label = f"{name}, 95 % band"
+        ax.fill_between(steps, lower, upper, color=COLOURS[name], alpha=0.3, lw=0, label=label)
         ax.plot(steps, lower, steps, upper, color=COLOURS[name], lw=0.6)

@@ -57,7 +57,7 @@ def run(
     """Run many chains of a kernel and record their paths.
 
     Paper: numerical experiments - independent chains of one process from the same start
-    Paper: Lemma Convergence: noiseless - batch_size=None is its deterministic update
+    Paper: Lemma B.1 Convergence: noiseless - batch_size=None is its deterministic update
 
     Args:
         kernel: `mg.sgd`, `mg.masgrad`, ..., or the `mg.diffusion` of one.

@@ -73,7 +73,7 @@ def rank_one_inverse_root(
 ) -> np.ndarray:
     """H_n with H_n' H_n = (initial I + sum v v')^-1, by rank-one updates.
 
-    Paper: Proposition Iterative rank-one updates - the inverse root in O(p^2) a vector
+    Paper: Proposition 6.2 Iterative rank-one updates - the inverse root in O(p^2) a vector
 
     Args:
         vectors: (n, p), one vector a row; their order changes H_n by a rotation.
@@ -143,7 +143,10 @@ def _absorb_block(H: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _absorb_few(H: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Absorb k < p vectors in O(p^2 k)."""
+    """Absorb k < p vectors in O(p^2 k), which inverts k x k matrices only.
+
+    Paper: Lemma B.3 Sherman-Morrison-Woodbury - the inverse of I plus a matrix of rank k
+    """
     U, eye = H @ B.T, np.eye(len(B))
     L = np.linalg.cholesky(eye + U.T @ U)
     return H - U @ np.linalg.solve((eye + L).T, np.linalg.solve(L, U.T @ H))

@@ -38,7 +38,7 @@ class Rotation:
 def rotation(H: Array) -> Rotation:
     """The rotation that an inverse root carries, and what it does to descent.
 
-    Paper: Proposition Iterative rank-one updates - the root it gives is rotated
+    Paper: Proposition 6.2 Iterative rank-one updates - the root it gives is rotated
 
     Args:
         H: (p, p) with H'H = Sigma^-1, such as `mg.rank_one_inverse_root(vectors)`.

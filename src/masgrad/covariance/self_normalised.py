@@ -44,7 +44,7 @@ class SelfNormalised:
 def self_normalised(x: Array, mu: Array) -> SelfNormalised:
     """The self-normalised process of rows with known mean, and the standardised mean it equals.
 
-    Paper: Proposition Connection to self-normalized processes - identity, with the root it needs
+    Paper: Proposition 6.1 Connection to self-normalized processes - with the root it needs
 
     Args:
         x: rows, (n, p) with n > p; gradients, for the plug-in direction of MasGrad.
@@ -88,7 +88,7 @@ def self_normalised(x: Array, mu: Array) -> SelfNormalised:
 def _shrink(v: np.ndarray) -> np.ndarray:
     """(I - v v')^1/2 for |v| < 1.
 
-    Paper: Lemma Matrix-root identity - the root of a rank-one change of I
+    Paper: Lemma B.4 Matrix-root identity - the root of a rank-one change of I
     """
     return np.eye(len(v)) - np.outer(v, v) / (1.0 + np.sqrt(1.0 - v @ v))
 

@@ -24,7 +24,7 @@ from masgrad.types import RootKind, Vectors
 class FirstRoot(RootAdjustment):
     """A = V(theta_0)^-1 with V from all rows at the chain's start, constant over steps.
 
-    Paper: Proposition Moment-adjusted proximal - the case of a V that does not depend on theta
+    Paper: Proposition 4.1 Moment-adjusted proximal - the case of a V that does not depend on theta
     """
 
     needs_population = False

@@ -12,16 +12,14 @@ from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from masgrad.chains.trace import Trace
-from masgrad.covariance.moments import moments
-from masgrad.errors import MasgradError
 from masgrad.models.mixture import GaussianMixture
 from masgrad.paper import convergence
 from masgrad.paper.experiment import Claim, Experiment, Report, judge
 from masgrad.paper.mixture_plot import plot_mixture
 from masgrad.paper.processes import METHODS, NAMES, Sampling, kernels, run_each
+from masgrad.theory.optimum import local_minimum
 
 THETA = np.array([1.0, 2.0, 3.0])
 ABOUT = (
@@ -100,23 +98,8 @@ def mixture_rows(snr: float, N: int, seeds: list[int]) -> np.ndarray:
 
 
 def fit(snr: float, rows: np.ndarray) -> np.ndarray:
-    """The optimum of the rows that the truth leads to: a trust region, then Newton's steps."""
-    model = GaussianMixture(len(THETA), 1 / snr)
-    theta = minimize(
-        lambda theta: model.risk(theta, rows),
-        THETA,
-        jac=lambda theta: moments(model, theta, rows).mean,
-        hess=lambda theta: moments(model, theta, rows).hessian,
-        method="trust-exact",
-        options={"gtol": 1e-5},
-    ).x
-    for _ in range(3):
-        m = moments(model, theta, rows)
-        theta = theta - np.linalg.solve(m.hessian, m.mean)
-    m = moments(model, theta, rows)
-    if np.abs(m.mean).max() > 1e-9 or np.linalg.eigvalsh(m.hessian)[0] <= 0:
-        raise MasgradError("the mixture's rows have no optimum near the truth; take another seed")
-    return theta
+    """The optimum of the rows that the truth leads to."""
+    return local_minimum(GaussianMixture(len(THETA), 1 / snr), rows, THETA)
 
 
 def orders(optimum: np.ndarray) -> np.ndarray:

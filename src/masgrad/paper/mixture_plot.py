@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from masgrad.plots import COLOURS, draw_coordinate, draw_error, draw_level, save
+from masgrad.plots import draw_coordinate, draw_error, draw_level, draw_mean, save
 
 if TYPE_CHECKING:
     from masgrad.paper.mixture import Separation
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def plot_mixture(found: dict[str, "Separation"], radius: float, path: Path, title: str) -> None:
     """Per separation: three coordinates, the log error, and the share of chains that arrived."""
     figure, axes = plt.subplots(len(found), 5, figsize=(16, 3.6 * len(found)), layout="constrained")
+    _share_y(axes[:, :3])
+    _share_y(axes[:, 3])
     for row, (case, separation) in zip(axes, found.items(), strict=True):
         chains = {n: c for n, c in separation.settled_together().items() if len(c)}
         steps = separation.traces["SGD"].theta.shape[1] - 1
@@ -28,11 +30,18 @@ def plot_mixture(found: dict[str, "Separation"], radius: float, path: Path, titl
         draw_error(row[3], errors, steps)
         row[3].set_title("to the nearest permutation")
         _arrivals(row[4], separation, radius)
-        row[0].set_ylabel(f"SNR = {separation.snr} ({case})\nparameter (95 % of the chains)")
+        row[0].set_ylabel(f"SNR = {separation.snr} ({case})\nparameter")
     any_one = next(iter(found.values()))
     starts = len(any_one.traces["SGD"].theta) // any_one.chains
     text = f"{title}; the first of {starts} starts with {any_one.chains} chains each"
-    save(figure, axes[0, 0], path, text)
+    save(figure, path, text)
+
+
+def _share_y(axes: np.ndarray) -> None:
+    """One y axis for all, so that separations and coordinates can be compared."""
+    first, *others = axes.ravel()
+    for ax in others:
+        ax.sharey(first)
 
 
 def _coordinates(
@@ -49,7 +58,6 @@ def _coordinates(
 def _arrivals(ax: Axes, found: "Separation", radius: float) -> None:
     for name in found.traces:
         arrived = np.maximum.accumulate(found.distance(name) < radius, axis=1).mean(0)
-        style = "--" if name.startswith("diff_") else "-"
-        ax.plot(arrived, style, color=COLOURS[name], lw=1.8)
+        draw_mean(ax, name, arrived)
     ax.set(xlabel="step t", ylabel=f"share within {radius}", ylim=(-0.03, 1.03))
     ax.set_title("arrivals, all chains")

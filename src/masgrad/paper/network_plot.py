@@ -18,7 +18,7 @@ def plot_network(
     path: Path,
     title: str,
 ) -> None:
-    """The first experiment's coordinates, three a row; below, its error and all experiments."""
+    """One experiment's coordinates, three a row; below, its error and all experiments."""
     rows = -(-len(truth) // 3) + 1
     figure, grid = plt.subplots(rows, 3, figsize=(13, 3.2 * rows), layout="constrained")
     coordinates, (error, dots, longer) = grid[:-1].ravel(), grid[-1]
@@ -28,14 +28,15 @@ def plot_network(
         draw_level(ax, truth[i], "true parameter")
         ax.set_title(f"coordinate {i + 1}")
     for ax in grid[:-1, 0]:
-        ax.set_ylabel("parameter (95 % of the chains)")
+        ax.set_ylabel("parameter")
     draw_error(error, errors, steps)
     error.set_title("to the optimum next to the truth, relabelled")
     _dots(dots, numbers, steps)
     _longer(longer, numbers, steps)
     chains = len(traces["SGD"].theta)
-    text = f"{title}; the first of {numbers['experiments']} experiments, {chains} chains"
-    save(figure, coordinates[0], path, text)
+    dead, number = numbers["dead_starts"], numbers["shown_experiment"]
+    text = f"{title}; experiment {number} of {numbers['experiments']}, {chains} chains"
+    save(figure, path, f"{text}; starts without a gradient: {dead}")
 
 
 def _dots(ax: Axes, numbers: dict, steps: int) -> None:
@@ -54,7 +55,8 @@ def _dots(ax: Axes, numbers: dict, steps: int) -> None:
     ax.axhline(0, color="black", lw=0.8)
     ax.set(xscale="log", xlabel=f"population loss after {steps} steps", ylabel="experiments")
     ax.yaxis.set_major_formatter(lambda y, _: f"{abs(y):.0f}")
-    ax.set_title("diff_MasGrad above, SGD below")
+    wins = f"{numbers['wins']} of {numbers['experiments']}"
+    ax.set_title(f"diff_MasGrad above: lower in {wins}")
 
 
 def _longer(ax: Axes, numbers: dict, steps: int) -> None:

@@ -26,6 +26,11 @@ class Landscape:
     starts: np.ndarray
 
     @property
+    def live(self) -> np.ndarray:
+        """Whether some row has a gradient at each start; without one neither chain ever moves."""
+        return np.array([self.model.gradients(theta, self.rows).any() for theta in self.starts])
+
+    @property
     def key(self) -> str:
         return f"{self.model.inputs}x{self.model.hidden}"
 

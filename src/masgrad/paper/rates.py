@@ -130,7 +130,7 @@ def iterations_against_kappa(
 ) -> Iterations:
     """Run the deterministic update on one data set with its columns rescaled.
 
-    Paper: Theorem Acceleration - iterations grow like kappa for gradient descent, its root here
+    Paper: Theorem 4.2 Acceleration - iterations grow like kappa for gradient descent, its root here
     """
     found = [_iterations(model, method, *rescaled(model, kappa, seed), far) for kappa in kappas]
     kappa, steps = zip(*found, strict=True)

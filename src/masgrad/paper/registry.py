@@ -39,6 +39,10 @@ _PROXIMAL = (
     "steps_fista", "inner_steps_madprox", "seconds_madprox", "seconds_diagonal",
     "seconds_proximal_gradient", "seconds_fista",
 )  # fmt: skip
+_BASINS = (
+    "polished_early_masgrad", "polished_early_sgd", "polished_late_masgrad", "polished_late_sgd",
+    "late_masgrad", "late_sgd",
+)  # fmt: skip
 ENTRIES = {
     "linear": Entry(
         linear_experiment, 4, 4,
@@ -61,10 +65,11 @@ ENTRIES = {
         tuple(f"{case}.{key}" for case in ("easy", "hard") for key in _MIXTURE),
     ),
     "network": Entry(
-        network_experiment, 11, 5,
+        network_experiment, 12, 6,
         (
             "experiments", "wins", "wins_masgrad", "wins_by_half", "median_loss_diff_masgrad",
-            "median_loss_masgrad", "median_loss_sgd",
+            "median_loss_masgrad", "median_loss_sgd", "dead_starts",
+            *(f"basins.{key}_better" for key in _BASINS),
         ),
     ),
     "proximal": Entry(

@@ -45,7 +45,7 @@ def rotation_experiment(
 ) -> RotationExperiment:
     """Measure the rotation over batches, and run chains with the symmetric and the rotated root.
 
-    Paper: Proposition Iterative rank-one updates - measured: angle, descent, effect on a chain
+    Paper: Proposition 6.2 Iterative rank-one updates - measured: angle, descent, effect on a chain
     """
     rng = np.random.default_rng(seed)
     angle, descent = np.empty((2, len(DIMS), len(RIDGES), batches))

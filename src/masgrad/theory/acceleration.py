@@ -57,7 +57,8 @@ class Acceleration:
 def acceleration(model: GLM, X: Array, region: Array, mean: Array, variance: Array) -> Acceleration:
     """The constant C of the acceleration theorem on these rows, and both sides of its inequality.
 
-    Paper: Theorem Acceleration - the constant C from xi^2, beta and c'', and both sides
+    Paper: Theorem 4.2 Acceleration - the constant C from xi^2, beta and c'', and both sides
+    Paper: toy example - at the truth of linear rows C = 1, and kappa_MasGrad = sqrt(kappa_GD)
 
     Args:
         model: a GLM with the canonical link.

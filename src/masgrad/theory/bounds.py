@@ -59,7 +59,7 @@ def entropy_bound(
 ) -> float:
     """Relative entropy of the continuous process with respect to the discretised one, as paths.
 
-    Paper: Lemma Relative entropy - the bound by Girsanov's formula
+    Paper: Lemma A.2 Relative entropy - the bound by Girsanov's formula
 
     Args:
         lipschitz, bound, beta, step_size, dim, steps: as in `wasserstein_bound`.

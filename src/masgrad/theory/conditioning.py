@@ -114,10 +114,11 @@ def conditioning(
 
     Paper: condition numbers - alpha, gamma, kappa_MasGrad and kappa_GD over a region's points
 
-    For random design alpha falls to 0 far from the optimum, where V grows with the residuals: over
-    all of R^p the convex theorems say nothing, and every number here is about the region. For
-    well-specified least squares gamma is attained at the optimum: a region that leaves it out
-    recommends a step that is too long near it.
+    For random design alpha falls to 0 far from the optimum, where V grows with the residuals (least
+    squares) or H vanishes (logistic regression, whose V is bounded): over all of R^p the convex
+    theorems say nothing, and every number here is about the region. For well-specified least
+    squares gamma is attained at the optimum: a region that leaves it out recommends a step that is
+    too long near it.
 
     Args:
         model: the loss.

@@ -97,6 +97,7 @@ def closeness(chain: np.ndarray, diffusion: np.ndarray, copy: np.ndarray) -> Clo
     """Chain against diffusion beside diffusion against an independent copy of it.
 
     Paper: Theorem 1 - closeness of chain and diffusion, in distances that a table allows
+    Paper: Remark 3.1 marginal result - the law of one step, not of the path
     """
     return Closeness(
         float(kolmogorov_smirnov(chain, diffusion).max()),

@@ -157,7 +157,7 @@ def plan_convex(
 ) -> ConvexPlan:
     """Steps and batch size with which MasGrad's expected risk is within epsilon of the minimum.
 
-    Paper: Theorem MasGrad: strongly convex - T, n, eta and beta as stated
+    Paper: Theorem 4.1 MasGrad: strongly convex - T, n, eta and beta as stated
 
     Args:
         alpha: smallest eigenvalue of V(w)^-1/2 H(v) V(w)^-1/2 over the region, positive.
@@ -240,7 +240,7 @@ def plan_nonconvex(
 def prox_steps(alpha: float, gamma: float, epsilon: float, distance: float) -> int:
     """Steps of MadProx with a fixed V after which the penalised loss is within epsilon.
 
-    Paper: Proposition Moment-adjusted proximal - T from alpha, gamma and ||w_0 - w*||_V
+    Paper: Proposition 4.1 Moment-adjusted proximal - T from alpha, gamma and ||w_0 - w*||_V
 
     Args:
         alpha: smallest eigenvalue of V^-1/2 H(v) V^-1/2, positive.

@@ -1,10 +1,11 @@
 """Regions: the points over which the theorems' extrema are taken.
 
 An array (m, p) of points stands for a region, and extrema run over all pairs (v, w) of them. Over
-all of R^p alpha is 0 for random design (V grows with the residuals), so that without a bounded
-region the convex theorems say nothing. The proofs need less than all pairs: at w they use H on the
-way from w to the next iterate and to the optimum only. `segments` keeps to those, which matters for
-Poisson regression, where H(v) at one end of a region and V(w) at the other differ exponentially.
+all of R^p alpha is 0 for random design (V grows with the residuals, or H vanishes), so that
+without a bounded region the convex theorems say nothing. The proofs need less than all pairs: at w
+they use H on the way from w to the next iterate and to the optimum only. `segments` keeps to those,
+which matters for Poisson regression, where H(v) at one end of a region and V(w) at the other differ
+exponentially.
 """
 
 from dataclasses import dataclass

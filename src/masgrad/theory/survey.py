@@ -22,6 +22,7 @@ from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.theory.budget import convex_within
 from masgrad.theory.conditioning import Conditioning, conditioning
+from masgrad.theory.optimum import local_minimum
 from masgrad.theory.planning import ConvexPlan, NonConvexPlan, plan_convex, plan_nonconvex
 from masgrad.theory.regions import Segments, ball
 from masgrad.types import Array, Rows, float64
@@ -92,8 +93,8 @@ def survey(
     Args:
         model: the loss.
         data: rows, or for `Linear()` `LeastSquaresMoments`.
-        theta0: the start, by default 0.
-        optimum: the minimiser of the mean loss; required unless the model is a GLM.
+        theta0: the start, by default 0, or a random one if the loss has several optima.
+        optimum: the minimiser of the mean loss; by default the one that the start leads to.
         region: as in `conditioning`; by default the set L <= L(theta0).
         ridge: added to Sigma, as in `mg.masgrad(..., ridge=)`.
 
@@ -109,9 +110,11 @@ def survey(
         raise InputTypeError("a survey needs rows; draw some: data.sample(key, n)")
     check_model(model)
     checked = door.sample_rows(model, data)
-    p = model.dim(checked)
-    start = np.zeros(p) if theta0 is None else model.theta(theta0, checked)
-    best = _optimum(model, data, checked) if optimum is None else model.theta(optimum, checked)
+    start = _start(model, checked) if theta0 is None else model.theta(theta0, checked)
+    if optimum is None:
+        best = _optimum(model, data, checked, start)
+    else:
+        best = model.theta(optimum, checked)
     gap = risk_of(model, data, start) - risk_of(model, data, best)
     if gap < -1e-9 * abs(risk_of(model, data, best)):
         raise InputError("the optimum that was given has a higher mean loss than the start")
@@ -127,11 +130,18 @@ def survey(
     )
 
 
-def _optimum(model: Model, data, checked: Rows) -> np.ndarray:
+def _start(model: Model, checked: Rows) -> np.ndarray:
+    """0, unless the loss has several optima: for these 0 may be a saddle where V is singular."""
+    if model.several_optima:
+        return model.random_theta(checked, np.random.default_rng(0))
+    return np.zeros(model.dim(checked))
+
+
+def _optimum(model: Model, data, checked: Rows, start: np.ndarray) -> np.ndarray:
     if isinstance(data, LeastSquaresMoments):
         return data.optimum()
     if not isinstance(model, GLM):
-        raise InputError(f"the optimum of {type(model).__name__} is not found here; give optimum=")
+        return local_minimum(model, checked, start)
     found = minimise(model, checked)
     if found is None:
         raise InputError(

@@ -68,7 +68,7 @@ def proximal_experiment(
 ) -> Experiment:
     """Run six methods on both problems; `quick` takes a 10 x 10 matrix, and times less often.
 
-    Paper: Proposition Moment-adjusted proximal - T and the condition numbers beside measured steps
+    Paper: Proposition 4.1 Moment-adjusted proximal - T and condition numbers beside measured steps
     """
     side = problems.QUICK_SIDE if quick else problems.SIDE
     given = {"lasso": problems.lasso(seed), "trace": problems.trace_regression(seed, side)}

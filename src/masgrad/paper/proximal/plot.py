@@ -44,8 +44,8 @@ def plot_proximal(races: dict[str, "Race"], path: Path, title: str) -> None:
         for ax in column:
             ax.axhline(ACCURACY, color="black", lw=0.8, ls=":")
             ax.grid(alpha=0.25, which="major")
-        column[-1].set_xlabel(label)
-    save(figure, axes[0, 0], path, title)
+            ax.set_xlabel(label)
+    save(figure, path, title)
 
 
 def _line(ax: Axes, key: str, x: np.ndarray, gaps: np.ndarray) -> None:

@@ -82,7 +82,10 @@ class Penalised:
 
 
 def lasso(seed: int = 0) -> Penalised:
-    """2000 rows, 40 columns of which the first 8 matter; condition number 1000; noise N(0, 1)."""
+    """2000 rows, 40 columns of which the first 8 matter; condition number 1000; noise N(0, 1).
+
+    Paper: sparse regression - square loss with an l1 penalty
+    """
     rng = np.random.default_rng([seed, 5])
     H, size = _lasso_hessian()
     X = _rows_with(H, N, rng)
