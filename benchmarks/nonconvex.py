@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import masgrad as mg
+from masgrad.types import float64
 from nonconvex_problems import NonConvex, problems
 
 SAME_RISK = 1e-6
@@ -95,6 +96,7 @@ def by_fit(
     )
 
 
+@float64
 def compare(problem: NonConvex, count: int, seed: int) -> tuple[list[End], list[End]]:
     """Ends of BFGS and of `mg.fit` from the same starts, in turn."""
     landscape, model = Landscape(problem), mg.CustomLoss(problem.loss, problem.dim)

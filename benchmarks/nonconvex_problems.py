@@ -15,8 +15,6 @@ import numpy as np
 
 from masgrad.types import Array, Rows
 
-jax.config.update("jax_enable_x64", True)
-
 RIDGE = 1e-3
 
 

@@ -96,7 +96,7 @@ def _shrink(v: np.ndarray) -> np.ndarray:
 def consistent_root(cov: Array, V: Array) -> np.ndarray:
     """V (V^-1 cov V^-1)^1/2: the root of a sample covariance that stays next to the true V.
 
-    Paper: Lemma consistency - the V_hat whose error its proof bounds
+    Paper: Lemma B.2 consistency - the V_hat whose error its proof bounds
 
     Args:
         cov: sample covariance, (p, p).

@@ -73,7 +73,10 @@ def compare_halves(
     canonical: Canonical | None,
     tick: Callable[[], None],
 ) -> Halves:
-    """The partners of all points; `starts` (m, p) are those of the search on each half."""
+    """The partners of all points; `starts` (m, p) are those of the search on each half.
+
+    Paper: strongly Morse - points and signatures that both halves of the rows agree on
+    """
     points, unmatched = list(points), 0
     for half in halves:
         for own in minima_of(half, starts, canonical, tick):

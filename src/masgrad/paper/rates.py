@@ -181,7 +181,7 @@ def discretisation_error(
 ) -> Discretisation:
     """Coupled distance to continuous time at a fixed time, with beta = 2n / eta and n fixed.
 
-    Paper: Lemma Wasserstein - of order eta at a fixed k eta, and below the bound
+    Paper: Lemma A.1 Wasserstein - of order eta at a fixed k eta, and below the bound
 
     The problem is in two dimensions, its field 1-Lipschitz and bounded by `bound`; `expansion` is
     one of the lemma's cases, as a function of the Lipschitz constant and the step.
@@ -224,7 +224,7 @@ at all times, and a bowl. On the last two M is the largest root mean square of h
 def growth_in_time(name: str, seed: int = 0, chains: int = 2000) -> Growth:
     """Coupled distance to continuous time against time, in one of the lemma's regimes.
 
-    Paper: Lemma Wasserstein - growth in k: exponential, linear, bounded
+    Paper: Lemma A.1 Wasserstein - growth in k: exponential, linear, bounded
     """
     r, eta, distances, bounds = REGIMES[name], GROWTH_ETA, [], []
     for k in np.round(GROWTH_TIMES / eta).astype(int).tolist():

@@ -31,7 +31,7 @@ def wasserstein_bound(
 ) -> float:
     """Wasserstein-2 distance between discretised and continuous diffusion after `steps` steps.
 
-    Paper: Lemma Wasserstein - the bound, with the expansiveness of the update
+    Paper: Lemma A.1 Wasserstein - the bound, with the expansiveness of the update
 
     Args:
         lipschitz: l of h = V^-1 b.
@@ -146,7 +146,7 @@ class TotalVariationRate:
 def tv_rate(steps: int, batch_size: int) -> TotalVariationRate:
     """The rate at which a chain's law approaches its diffusion's: sqrt(T / n), for any step size.
 
-    Paper: Theorem 1 - the rate, with its assumptions
+    Paper: Theorem 3.1 Non-asymptotic bound for inference - the rate, with its assumptions
 
     Example:
         >>> import masgrad as mg

@@ -55,7 +55,7 @@ def coupled(
 ) -> Coupled:
     """Run a kernel's diffusion beside one with `substeps` times as many steps on the same path.
 
-    Paper: Lemma Wasserstein - the coupling of its proof, simulated
+    Paper: Lemma A.1 Wasserstein - the coupling of its proof, simulated
 
     Both have the inverse temperature beta = 2n / eta. The fine process is itself discretised: for
     MasGrad, whose noise is additive, its own distance to continuous time is about 1/substeps of

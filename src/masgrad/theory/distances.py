@@ -96,7 +96,7 @@ class Closeness:
 def closeness(chain: np.ndarray, diffusion: np.ndarray, copy: np.ndarray) -> Closeness:
     """Chain against diffusion beside diffusion against an independent copy of it.
 
-    Paper: Theorem 1 - closeness of chain and diffusion, in distances that a table allows
+    Paper: Theorem 3.1 Non-asymptotic bound for inference - in distances that a table allows
     Paper: Remark 3.1 marginal result - the law of one step, not of the path
     """
     return Closeness(

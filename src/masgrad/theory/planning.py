@@ -202,7 +202,7 @@ def plan_nonconvex(
 ) -> NonConvexPlan:
     """Steps and batch size with which MasGrad meets a gradient of norm epsilon on its way.
 
-    Paper: Theorem MasGrad: non-convex - T and n of the corrected proof, beside those stated
+    Paper: Theorem 5.1 MasGrad: non-convex - T and n of the corrected proof, beside those stated
 
     For v_max > 1 the theorem's own T can be too small: with V = 4 I, p = 400, gamma = delta = 1, a
     gradient of norm 30 at the start and epsilon = 20 its 7 steps leave an expected smallest norm of

@@ -89,7 +89,7 @@ def closeness_rate(
 ) -> ClosenessRate:
     """Measure how close a chain's last iterate is to its diffusion's as the batch grows.
 
-    Paper: Theorem 1 - the rate in n measured, with constants for KS and W2
+    Paper: Theorem 3.1 Non-asymptotic bound for inference - the rate in n, for KS and W2
 
     Args:
         kernel: the chain's; its diffusion is run beside it, twice.

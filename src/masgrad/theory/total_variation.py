@@ -100,7 +100,7 @@ def tv_constant(
 ) -> TotalVariationConstant:
     """Theorem 1's constant C to leading order, TV <= C sqrt(T / n), from third cumulants.
 
-    Paper: Theorem 1 - its constant to leading order, by Edgeworth's expansion and Pinsker
+    Paper: Theorem 3.1 Non-asymptotic bound for inference - its constant
 
     Args:
         model: the loss.
