@@ -82,6 +82,7 @@ def test_alpha_vanishes_far_away_by_v_or_by_h(rng):
     assert far[0].alpha > 10 * far[1].alpha > 100 * far[2].alpha > 0
 
 
+@pytest.mark.long
 def test_the_acceleration_theorems_constant_grows_with_the_rows_and_kappa_does_not():
     """Gaussian rows: C is a supremum over x, which is infinite in the population."""
     region, model = ball(CENTRE, 0.5), mg.Logistic()

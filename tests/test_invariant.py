@@ -43,7 +43,7 @@ def test_sgld_and_v_the_identity_have_the_gibbs_law():
         np.testing.assert_allclose(found.density, gibbs[::40], rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize("p, kurtosis", [(3, 1.0), (3, 2.0)])
+@pytest.mark.parametrize("p, kurtosis", [(3, 1.0), pytest.param(3, 2.0, marks=pytest.mark.long)])
 def test_the_potential_is_that_of_the_rows(p, kurtosis):
     """V^-1 b from simulated rows, and the derivative of U; a gradient: no curl."""
     model, data = spherical_design(np.zeros(p), 0.8, kurtosis)

@@ -225,6 +225,7 @@ def test_masgrad_approaches_its_diffusion_where_v_depends_on_theta(seed):
     assert abs(slope + 0.5) < norm.isf(alpha() / 2) * error + 0.05  # 0.05: the next order at n = 4
 
 
+@pytest.mark.long
 def test_total_variation_grows_like_the_root_of_p_at_fixed_n(seed):
     """Independent exponential coordinates, one step: TV is 0.326 sqrt(p / n), to leading order.
 

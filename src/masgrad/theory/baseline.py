@@ -18,7 +18,7 @@ from masgrad.checks import as_size, check_count
 from masgrad.errors import InputError
 from masgrad.types import Array
 
-MOST_STEPS = 10**8
+MOST_STEPS = 2 * 10**7
 """Steps beyond which a plan is refused: its sums are written out."""
 
 
