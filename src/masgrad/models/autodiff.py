@@ -26,18 +26,20 @@ class AutodiffModel(Model):
 
     def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of the rows' Hessians, (p, p)."""
-        length, n, a = block_length(rows), count_rows(rows), weight_of(rows)
-        weight = np.zeros(length)
-        weight[:n] = 1.0 if a is None else a
-        return np.asarray(_hessian(self, theta, pad(observations(rows), length), weight))
+        padded = pad(observations(rows), block_length(rows))
+        return np.asarray(_hessian(self, theta, padded, _weights(rows)))
 
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
         """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
         padded, n = pad(observations(rows), block_length(rows)), count_rows(rows)
-        values, G = (np.asarray(part)[:n] for part in _losses_and_gradients(self, theta, padded))
-        H = self.hessian_sum(theta, rows) if hessian else None
+        if hessian:
+            each, H = _with_hessian(self, theta, padded, _weights(rows))
+        else:
+            each, H = _losses_and_gradients(self, theta, padded), None
+        values, G = (np.asarray(part)[:n] for part in each)
+        H = None if H is None else np.asarray(H)
         a = weight_of(rows)
         if a is None:
             return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
@@ -85,6 +87,13 @@ def block_length(rows: Rows) -> int:
     return min(BLOCK, max(64, 1 << (count_rows(rows) - 1).bit_length()))
 
 
+def _weights(rows: Rows) -> np.ndarray:
+    """The rows' weights, and 0 for the padding of their block."""
+    weight, a = np.zeros(block_length(rows)), weight_of(rows)
+    weight[: count_rows(rows)] = 1.0 if a is None else a
+    return weight
+
+
 def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarray:
     padded = pad(observations(rows), block_length(rows))
     return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
@@ -103,6 +112,11 @@ def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
 @partial(jax.jit, static_argnums=0)
 def _losses_and_gradients(model: Model, theta: Array, rows: Rows) -> tuple[Array, Array]:
     return jax.vmap(jax.value_and_grad(model.loss), (None, 0))(theta, rows)
+
+
+@partial(jax.jit, static_argnums=0)
+def _with_hessian(model: Model, theta: Array, rows: Rows, weight: Array):
+    return _losses_and_gradients(model, theta, rows), _hessian(model, theta, rows, weight)
 
 
 @partial(jax.jit, static_argnums=0)
