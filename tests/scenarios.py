@@ -4,9 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import pytest
 
 import masgrad as mg
 from masgrad.paper.fields import gaussian_design as gaussian_design
+
+
+def short_of(short, others):
+    """Cases of which the first run in `make test`, and all behind `make test-all`."""
+    return [*short, *(pytest.param(name, marks=pytest.mark.long) for name in others)]
 
 
 def sigmoid(t):

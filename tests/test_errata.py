@@ -50,6 +50,7 @@ def logistic_rows():
     return mg.Logistic(), Simulator(sample, moments)
 
 
+@pytest.mark.long
 def test_the_direction_is_a_gradient_for_linear_regression_on_spherical_rows():
     """|J - J'| / |J|, largest over three points: 0 for any radius; not for other isotropic rows,
     and not for another family."""

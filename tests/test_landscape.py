@@ -137,6 +137,7 @@ def log_cosh(theta, z):
     return jnp.log(jnp.cosh(theta[0] - z))
 
 
+@pytest.mark.long
 def test_the_margin_is_a_ratio_to_the_jackknifes_standard_error():
     z, model = np.random.default_rng(0).gamma(2.0, size=150), mg.CustomLoss(log_cosh, 1)
 

@@ -39,7 +39,9 @@ def test_stationary_law_solves_its_equation(logistic):
 
 
 @pytest.mark.statistical(3)
-@pytest.mark.parametrize("kind", ["sgd", "masgrad", "diff_sgd", "diff_masgrad"])
+@pytest.mark.parametrize(
+    "kind", scenarios.short_of(["sgd", "masgrad"], ["diff_sgd", "diff_masgrad"])
+)
 def test_the_iterates_covariance_is_the_stationary_law(logistic, seed, kind):
     """At eta / n of 1e-3, where the law's own error is below the Monte-Carlo error."""
     model, data, optimum = logistic
@@ -189,9 +191,7 @@ def test_vanishing_third_cumulants_are_faster(seed):
 
 
 @pytest.mark.statistical(1)
-@pytest.mark.parametrize(
-    "law", ["skewed", pytest.param("symmetric", marks=pytest.mark.long), "coin"]
-)
+@pytest.mark.parametrize("law", scenarios.short_of(["skewed"], ["symmetric", "coin"]))
 def test_universality_of_the_limit(seed, law):
     """Three data laws with the same b and V: their chains share one limit.
 
@@ -246,6 +246,7 @@ def test_total_variation_grows_like_the_root_of_p_at_fixed_n(seed):
     assert found[2] / found[1] == pytest.approx(2.0, abs=0.35)
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
 def test_diffusion_moments_from_reference_rows_match_closed_form(seed):
     """A simulator without `moments` estimates them from reference rows."""

@@ -70,6 +70,7 @@ def test_a_far_start_flattens_the_slope(seed):
     assert far.steps[0] > 3 * near.steps[0] and far.slope < 0.35 < near.slope
 
 
+@pytest.mark.long
 @pytest.mark.statistical(1)
 def test_closeness_falls_like_the_root_of_n(seed):
     """Skewed data after one step, through the public door, with its constant."""

@@ -25,6 +25,7 @@ def test_one_ar1_by_hand():
     assert found.best in found.tried and found.rows == min(s.rows for s in found.tried)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method, power", [(mg.sgd, 1.0), (mg.masgrad, 0.5)])
 def test_rows_have_the_condition_number_of_the_method(method, power):
     """n T over tr(H^a) / lambda_min(H^a), with a = 1 for SGD and 1/2 for MasGrad, hardly moves."""
@@ -60,6 +61,7 @@ def test_chains_have_the_risk_that_was_planned(method, slack, seed):
     assert abs(risks.mean() - epsilon) < slack * epsilon + error and error < 0.2 * epsilon
 
 
+@pytest.mark.long
 def test_rows_and_moments_agree():
     at = problem(10.0)
     args = at.start, at.optimum, 0.05

@@ -19,6 +19,8 @@ KERNELS = {
     "fixed": mg.madprox(0.1, mg.L1(0.02), "fixed"),
 }
 
+SHORT = ["running", "adagrad", "fixed"]
+
 
 @pytest.fixture
 def problem(rng):
@@ -29,7 +31,9 @@ def start(rows=4):
     return np.linspace(-0.5, 1.0, rows)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", scenarios.short_of(SHORT, [name for name in KERNELS if name not in SHORT])
+)
 def test_seven_steps_and_five_more_are_twelve(problem, name):
     """Batches, schedule and memory go on: also where theta0 is left with a V that is kept."""
     kernel, asked = KERNELS[name], {"batch_size": 20, "chains": 5, "seed": 4}

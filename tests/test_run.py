@@ -289,6 +289,7 @@ def test_more_chains_than_one_group_with_lapack_on_all_cores(covariance):
     subprocess.run([sys.executable, "-c", code], env=free, check=True, timeout=120)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read there")
 def test_twenty_thousand_parameters_in_little_memory_and_time():
     """Nothing of 20,000 x 20,000, on the device or on the host, and steps well under a second."""

@@ -135,6 +135,7 @@ def lagged_diffusion(model, data, theta, noise, k, eta):
     return theta
 
 
+@pytest.mark.long
 def test_the_law_on_the_way_is_that_of_the_lagged_process(rng):
     """iterate_law against the derivative of the whole path by its noise, J J' / n."""
     X = rng.normal(size=(60, 2)) @ np.array([[1.0, 0.3], [0.0, 0.8]])
