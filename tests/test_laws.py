@@ -15,6 +15,8 @@ from masgrad.paper.fields import bowl
 from masgrad.paper.logistic import logistic_rows
 from masgrad.theory.distances import closeness, kolmogorov_smirnov, wasserstein2
 
+pytestmark = pytest.mark.long  # long runs of chains
+
 
 @pytest.fixture
 def logistic(rng):
