@@ -11,7 +11,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
-from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
+from masgrad.fitting.optimise.nonconvex.minimum import flat_axes, minimum_of
 from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import random_rows
@@ -54,6 +54,21 @@ def check_minimum(initial_curvature: float, local: LocalModel) -> None:
     """Refuse a loss that falls for ever, like an exponential: its curvature is lost on the way."""
     if _largest_curvature(local) < LOST_CURVATURE * initial_curvature:
         raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
+
+
+def check_identified(local: LocalModel) -> None:
+    """Refuse a loss that is flat at its minimum, if rows are read in blocks.
+
+    Reads end a little beside the minimum, where an eigenvalue that is 0 at the minimum is not, and
+    would give an interval to parameters that have none.
+    """
+    flat = flat_axes(local).shape[1]
+    if flat:
+        raise InputError(
+            f"the loss is flat in {flat} of {len(local.point)} directions of theta at the minimum "
+            "of the first rows, and with so many rows flat directions are not told from others; "
+            "fit a random part of them (up to 32,768), reparametrise, or add a ridge to the loss"
+        )
 
 
 def _first_point(
