@@ -14,8 +14,8 @@ import warnings
 import numpy as np
 
 import masgrad as mg
-from masgrad.paper.network import BATCH, ETA, STEPS
-from masgrad.paper.network_population import EXPERIMENTS, network_rows
+from masgrad.paper.experiments.network import BATCH, ETA, STEPS
+from masgrad.paper.experiments.network_population import EXPERIMENTS, network_rows
 
 HEADER = f"""# Experiments benchmark
 

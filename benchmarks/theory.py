@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import masgrad as mg
-from masgrad.theory.conditioning import from_matrices
+from masgrad.theory.curvature.conditioning import from_matrices
 
 HEADER = """# Theory benchmark
 

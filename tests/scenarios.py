@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import masgrad as mg
-from masgrad.paper.fields import gaussian_design as gaussian_design
+from masgrad.paper.studies.fields import gaussian_design as gaussian_design
 
 
 def short_of(short, others):

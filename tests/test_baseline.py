@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import masgrad as mg
-from masgrad.paper.fields import bowl, waves
+from masgrad.paper.studies.fields import bowl, waves
 from masgrad.theory import plan_sgd_nonconvex, sgd_step
 
 

@@ -8,8 +8,8 @@ from scipy.stats import norm
 import masgrad as mg
 import scenarios
 from conftest import alpha
-from masgrad.paper.fields import bowl, gaussian_design, waves
-from masgrad.paper.rates import REGIMES, discretisation_error, growth_in_time
+from masgrad.paper.studies.fields import bowl, gaussian_design, waves
+from masgrad.paper.studies.rates import REGIMES, discretisation_error, growth_in_time
 from masgrad.theory import (
     ball,
     convex_expansion,

@@ -10,7 +10,7 @@ import scenarios
 from masgrad.errors import InputError
 from masgrad.kernels.stability import minimise
 from masgrad.theory import acceleration, ball, conditioning, path, segments, well_specified
-from masgrad.theory.conditioning import from_matrices
+from masgrad.theory.curvature.conditioning import from_matrices
 
 FAMILIES = ("gaussian", "bernoulli", "poisson")
 

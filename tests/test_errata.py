@@ -8,7 +8,7 @@ from scipy.stats import chi2, t
 
 import masgrad as mg
 from masgrad.data.simulate import Simulator
-from masgrad.paper.fields import gaussian_design
+from masgrad.paper.studies.fields import gaussian_design
 from masgrad.theory import acceleration, ball, conditioning, smoothness, well_specified
 
 CENTRE = np.array([1.0, 1.0])

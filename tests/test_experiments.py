@@ -17,15 +17,22 @@ from sklearn.linear_model import Lasso
 import masgrad as mg
 from conftest import alpha
 from masgrad.chains.trace import Trace
-from masgrad.paper import convergence, linear, logistic, mixture, network_population, processes
 from masgrad.paper.experiment import Claim, Experiment
-from masgrad.paper.page import page
+from masgrad.paper.experiments import (
+    convergence,
+    linear,
+    logistic,
+    mixture,
+    network_population,
+    processes,
+)
 from masgrad.paper.proximal import claims as proximal_claims
 from masgrad.paper.proximal import methods as proximal_methods
 from masgrad.paper.proximal import problems as proximal_problems
-from masgrad.paper.registry import ENTRIES, Entry
-from masgrad.paper.report import report
-from masgrad.paper.spread import spread
+from masgrad.paper.report.commands import report
+from masgrad.paper.report.page import page
+from masgrad.paper.report.registry import ENTRIES, Entry
+from masgrad.paper.report.spread import spread
 
 VERDICTS = {"reproduced", "partly", "not", None}
 
@@ -384,7 +391,7 @@ def test_a_run_is_on_disk_before_other_seeds_begin(tmp_path, monkeypatch):
         assert json.loads((tmp_path / "linear.json").read_text())["seed"] == 0
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("masgrad.paper.report.spread", interrupted)
+    monkeypatch.setattr("masgrad.paper.report.commands.spread", interrupted)
     with pytest.raises(KeyboardInterrupt):
         report("linear", tmp_path, True, 0, seeds=2)
     assert (tmp_path / "linear.png").exists()

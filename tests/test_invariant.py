@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import chi, kstest, kstwo, norm
 
 import masgrad as mg
-from masgrad.paper import laws
-from masgrad.paper.fields import double_well, gaussian_design, spherical_design
+from masgrad.paper.studies import laws
+from masgrad.paper.studies.fields import double_well, gaussian_design, spherical_design
 
 GRID = 0.3 * np.sinh(np.linspace(-6.0, 6.0, 1201))  # fine near 0, and far
 

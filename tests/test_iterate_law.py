@@ -8,7 +8,7 @@ import masgrad as mg
 import scenarios
 from conftest import alpha
 from masgrad.kernels.stability import minimise
-from masgrad.paper.fields import bowl
+from masgrad.paper.studies.fields import bowl
 
 START = np.array([2.5, -2.0])
 

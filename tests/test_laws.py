@@ -11,9 +11,9 @@ import masgrad as mg
 import scenarios
 from conftest import alpha
 from masgrad.kernels.stability import linearise, minimise
-from masgrad.paper.fields import bowl
-from masgrad.paper.logistic import logistic_rows
-from masgrad.theory.distances import closeness, kolmogorov_smirnov, wasserstein2
+from masgrad.paper.experiments.logistic import logistic_rows
+from masgrad.paper.studies.fields import bowl
+from masgrad.theory.samples.distances import closeness, kolmogorov_smirnov, wasserstein2
 
 pytestmark = pytest.mark.long  # long runs of chains
 

@@ -7,7 +7,7 @@ from sklearn import linear_model
 
 import masgrad as mg
 from conftest import alpha
-from masgrad.theory.rates import Power
+from masgrad.theory.samples.rates import Power
 from scenarios import root
 
 P, TIGHT = 4, 1e-9

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from masgrad.covariance.moments import moments
 from masgrad.kernels.methods import masgrad
 from masgrad.kernels.stability import linearise
-from masgrad.paper import mixture, network, network_basins, network_population
+from masgrad.paper.experiments import mixture, network, network_basins, network_population
 from masgrad.paper.proximal.methods import NAMES
 from masgrad.paper.proximal.plot import plot_proximal
 

@@ -7,9 +7,9 @@ from scipy.stats import chi2, kstest, kstwo, norm
 import masgrad as mg
 import scenarios
 from conftest import alpha
-from masgrad.paper import laws
-from masgrad.paper.fields import bowl
-from masgrad.paper.rates import iterations_against_kappa
+from masgrad.paper.studies import laws
+from masgrad.paper.studies.fields import bowl
+from masgrad.paper.studies.rates import iterations_against_kappa
 from masgrad.theory import closeness_rate
 
 KAPPAS = 10.0 ** np.arange(1, 6)

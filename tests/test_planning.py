@@ -15,7 +15,7 @@ import masgrad as mg
 import scenarios
 from conftest import alpha as level
 from masgrad.errors import InputError, InputTypeError
-from masgrad.paper.fields import bowl, waves
+from masgrad.paper.studies.fields import bowl, waves
 from masgrad.planner import Design, read_design
 from masgrad.theory import (
     conditioning,
@@ -27,7 +27,7 @@ from masgrad.theory import (
     rows_for_width,
     survey,
 )
-from masgrad.theory.optimum import local_minimum
+from masgrad.theory.plans.optimum import local_minimum
 
 CONVEX = {"alpha": 0.5, "gamma": 2.0, "gap": 1.0, "epsilon": 0.1, "dim": 4, "v_max": 1.5}
 NONCONVEX = {"gamma": 2.0, "gap": 1.0, "epsilon": 0.5, "delta": 0.5, "dim": 4, "v_max": 2.0}

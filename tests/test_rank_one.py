@@ -12,7 +12,7 @@ from conftest import alpha
 from masgrad.covariance import rank_one
 from masgrad.covariance.rank_one import RankOneRoot
 from masgrad.errors import InputError, InputTypeError
-from masgrad.paper.rotation import SMALL_RIDGE, rotation_experiment
+from masgrad.paper.studies.rotation import SMALL_RIDGE, rotation_experiment
 
 
 def by_the_proposition(vectors, initial=1.0, dtype=float):

@@ -5,7 +5,7 @@ import pytest
 
 import masgrad as mg
 import scenarios
-from masgrad.paper.rows import problem
+from masgrad.paper.studies.rows import problem
 from masgrad.theory import rows_to_reach
 
 pytestmark = pytest.mark.long  # long runs of chains

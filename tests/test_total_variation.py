@@ -18,7 +18,7 @@ import masgrad as mg
 import scenarios
 from masgrad.errors import InputError, InputTypeError
 from masgrad.theory import tv_constant
-from masgrad.theory.third_cumulants import by_pairs, by_tensor, squared_cumulant
+from masgrad.theory.processes.third_cumulants import by_pairs, by_tensor, squared_cumulant
 
 EXPONENTIAL = mg.Simulator(scenarios.skewed, scenarios.unit_moments)
 

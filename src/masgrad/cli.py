@@ -116,7 +116,8 @@ def paper(
         raise typer.BadParameter(f"--seeds is for {', '.join(EXPERIMENTS)}")
     _cache_compilations()
     with postponed():
-        from masgrad.paper import report, studies
+        from masgrad.paper.report import commands as report
+        from masgrad.paper.studies import commands as studies
 
     if experiment == "all":
         report.report_all(out, quick, seed, seeds)

@@ -21,10 +21,16 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.inference.lyapunov import stationary_law
 from masgrad.kernels.methods import masgrad
 from masgrad.models.glm import GLM
-from masgrad.theory.budget import RowsNeeded, convex_within, nonconvex_within, rows_for_width
-from masgrad.theory.planning import ConvexPlan, NonConvexPlan, Plan, plan_convex, plan_nonconvex
-from masgrad.theory.regions import ball
-from masgrad.theory.survey import Survey, survey
+from masgrad.theory.curvature.regions import ball
+from masgrad.theory.plans.budget import RowsNeeded, convex_within, nonconvex_within, rows_for_width
+from masgrad.theory.plans.planning import (
+    ConvexPlan,
+    NonConvexPlan,
+    Plan,
+    plan_convex,
+    plan_nonconvex,
+)
+from masgrad.theory.plans.survey import Survey, survey
 
 Line = tuple[str, str, str]
 """A quantity, its value, and its meaning."""

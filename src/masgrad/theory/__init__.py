@@ -1,23 +1,32 @@
 """Numbers from the theorems, and the distances they are about.
 
-regions        points over which extrema are taken: ball, path, segments
-conditioning   alpha, gamma, and the condition numbers of MasGrad and gradient descent
-acceleration   the constant C of kappa_MasGrad < C sqrt(kappa_GD)
-planning       T, n, eta and beta of the convex and non-convex theorems; budget: the inverse;
-                   bootstrap: batches from a table; baseline: what SGD needs
-survey         all of that for a model and data
-total_variation    Theorem 1's constant to leading order, from third_cumulants of the gradient
-bounds         between a discretised and a continuous-time diffusion; smoothness: their constants
-coupling       the same measured, on one Brownian path
-invariant      where a process stays in continuous time: laws that are not Gaussian
-distances      between samples; rates: how they fall with n
-reach          rows n T to an accuracy, each method at its own best n and eta
+curvature    alpha, gamma and the condition numbers of MasGrad and gradient descent over a region
+                 (regions: ball, path, segments); the constant of the acceleration theorem
+plans        T, n, eta and beta of the convex and non-convex theorems (planning), the inverse
+                 (budget), batches from a table (bootstrap), SGD's (baseline), rows to an accuracy
+                 at the best n and eta (reach); survey: all that they need, for a model and data
+processes    a chain, its diffusion and the process in continuous time: bounds between two, with
+                 their constants (smoothness), the same measured on one Brownian path (coupling),
+                 Theorem 1's constant (total_variation), laws that are not Gaussian (invariant)
+samples      distances between samples, and rates: how they fall with n
 """
 
-from masgrad.theory.acceleration import Acceleration, acceleration, well_specified
-from masgrad.theory.baseline import SGDPlan, plan_sgd_nonconvex, sgd_step
-from masgrad.theory.bootstrap import Bootstrap
-from masgrad.theory.bounds import (
+from masgrad.theory.curvature.acceleration import Acceleration, acceleration, well_specified
+from masgrad.theory.curvature.conditioning import Conditioning, Extremum, conditioning
+from masgrad.theory.curvature.regions import Segments, ball, path, segments
+from masgrad.theory.plans.baseline import SGDPlan, plan_sgd_nonconvex, sgd_step
+from masgrad.theory.plans.bootstrap import Bootstrap
+from masgrad.theory.plans.budget import RowsNeeded, convex_within, nonconvex_within, rows_for_width
+from masgrad.theory.plans.planning import (
+    ConvexPlan,
+    NonConvexPlan,
+    plan_convex,
+    plan_nonconvex,
+    prox_steps,
+)
+from masgrad.theory.plans.reach import Reach, Setting, rows_to_reach
+from masgrad.theory.plans.survey import Survey, survey
+from masgrad.theory.processes.bounds import (
     TotalVariationRate,
     convex_expansion,
     entropy_bound,
@@ -26,10 +35,11 @@ from masgrad.theory.bounds import (
     tv_rate,
     wasserstein_bound,
 )
-from masgrad.theory.budget import RowsNeeded, convex_within, nonconvex_within, rows_for_width
-from masgrad.theory.conditioning import Conditioning, Extremum, conditioning
-from masgrad.theory.coupling import Coupled, coupled
-from masgrad.theory.distances import (
+from masgrad.theory.processes.coupling import Coupled, coupled
+from masgrad.theory.processes.invariant import InvariantLaw, invariant_law, spherical_law
+from masgrad.theory.processes.smoothness import Smoothness, field_and_jacobian, smoothness
+from masgrad.theory.processes.total_variation import TotalVariationConstant, tv_constant
+from masgrad.theory.samples.distances import (
     Closeness,
     closeness,
     energy,
@@ -38,20 +48,7 @@ from masgrad.theory.distances import (
     sliced_wasserstein2,
     wasserstein2,
 )
-from masgrad.theory.invariant import InvariantLaw, invariant_law, spherical_law
-from masgrad.theory.planning import (
-    ConvexPlan,
-    NonConvexPlan,
-    plan_convex,
-    plan_nonconvex,
-    prox_steps,
-)
-from masgrad.theory.rates import ClosenessRate, Power, closeness_rate
-from masgrad.theory.reach import Reach, Setting, rows_to_reach
-from masgrad.theory.regions import Segments, ball, path, segments
-from masgrad.theory.smoothness import Smoothness, field_and_jacobian, smoothness
-from masgrad.theory.survey import Survey, survey
-from masgrad.theory.total_variation import TotalVariationConstant, tv_constant
+from masgrad.theory.samples.rates import ClosenessRate, Power, closeness_rate
 
 __all__ = [
     "Acceleration",

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from masgrad.paper.convergence import or_never
 from masgrad.paper.experiment import Claim, judge
+from masgrad.paper.experiments.convergence import or_never
 from masgrad.paper.proximal.methods import METRICS
 
 TITLES = {"lasso": "Lasso", "trace": "Trace regression"}

@@ -28,7 +28,7 @@ from masgrad.kernels.methods import madprox, subgradient
 from masgrad.kernels.momentum import Accelerated, fista
 from masgrad.paper.proximal.problems import Penalised
 from masgrad.penalties.metric import prox_in_metric
-from masgrad.theory.planning import prox_steps
+from masgrad.theory.plans.planning import prox_steps
 from masgrad.types import Array, RootKind, Rows, float64
 
 ACCURACY, EARLY = 1e-6, 1e-3

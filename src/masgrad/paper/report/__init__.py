@@ -1,0 +1,1 @@
+"""What `masgrad paper` prints and writes."""

@@ -1,0 +1,1 @@
+"""Studies of single results: laws, rates, the rotation of a root."""

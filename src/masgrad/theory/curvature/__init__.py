@@ -1,0 +1,1 @@
+"""alpha, gamma and the condition numbers over a region."""

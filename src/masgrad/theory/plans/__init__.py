@@ -1,0 +1,1 @@
+"""Steps, batches and rows that the theorems ask for, and a survey of what they need."""

@@ -1,0 +1,1 @@
+"""A chain, its diffusion and the process in continuous time: bounds, distances, laws."""

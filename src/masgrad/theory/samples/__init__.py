@@ -1,0 +1,1 @@
+"""Distances between samples, and how they fall with n."""
