@@ -73,16 +73,75 @@ def test_a_product_of_coefficients(rng):
     np.testing.assert_allclose(loss.risk(r.theta, rows), best / 2)
 
 
+def product(t, z):
+    return 0.5 * (z["y"] - t[2] - z["x"] * t[0] * t[1]) ** 2
+
+
 @pytest.mark.parametrize("order", [None, "x"])
-def test_a_product_of_coefficients_in_many_rows_is_refused(order):
-    """Reads end beside the minimum, where the flat direction has a curvature: sorted rows had
+def test_a_product_of_coefficients_in_many_rows(order):
+    """Reads that end beside the minimum, where the flat direction has a curvature, gave sorted rows
     standard errors of 0.001 for coefficients that are not identified."""
     rows = line(np.random.default_rng(909), 100_000)
     by = slice(None) if order is None else np.argsort(rows["x"])
     rows = {name: column[by] for name, column in rows.items()}
-    loss = mg.CustomLoss(lambda t, z: 0.5 * (z["y"] - t[2] - z["x"] * t[0] * t[1]) ** 2, dim=3)
-    with pytest.raises(InputError, match="flat in 1 of 3 directions"):
-        mg.fit(loss, rows)
+    with pytest.warns(IdentificationWarning, match="flat in 1 of 3 directions"):
+        r = mg.fit(mg.CustomLoss(product, dim=3), rows)
+    X = np.column_stack([np.ones(100_000), rows["x"]])
+    plain, law = mg.fit(mg.Linear(), (X, rows["y"])), r.law.push(lambda t: t[0] * t[1])
+    found = [r.params[2], r.bse[2], law.mean[0], law.sd[0]]
+    exact = [plain.params[0], plain.bse[0], plain.params[1], plain.bse[1]]
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-8)
+    assert np.isinf(r.bse[:2]).all() and r.status is mg.Status.NOT_IDENTIFIED
+    assert r.fit_info.remainder < 1e-6
+
+
+def test_flat_directions_of_rows_that_are_read_too_seldom():
+    """One read, or a number of them, cannot tell flat directions from others."""
+    rows = line(np.random.default_rng(909), 100_000)
+    model = mg.CustomLoss(product, dim=3)
+    with pytest.raises(InputError, match=r"with 1 read flat directions .* read again"):
+        mg.fit(model, rows, passes=1)
+    with pytest.raises(InputError, match="with 2 reads flat directions"):
+        mg.fit(model, rows, passes=2)
+
+
+def test_flat_directions_of_the_pilot_rows_alone():
+    """A dummy that none of the pilot rows has is identified by the others."""
+    rng = np.random.default_rng(4)
+    rows = line(rng, 200_000) | {"rare": np.zeros(200_000)}
+    at = np.arange(150_000, 150_060)
+    rows["rare"][at] = 1.0
+    rows["y"][at] += 5.0
+
+    def loss(t, z):
+        return jnp.sqrt(1 + (z["y"] - t[0] - t[1] * z["x"] - t[2] * z["rare"]) ** 2)
+
+    model = mg.CustomLoss(loss, dim=3)
+    r = mg.fit(model, rows)
+    m = mg.moments(model, r.theta, rows)
+    bread = np.linalg.inv(m.hessian)
+    errors = np.sqrt(np.diag(bread @ (m.cov + np.outer(m.mean, m.mean)) @ bread) / m.count)
+    np.testing.assert_allclose(r.bse, errors, rtol=1e-3)
+    assert np.abs(bread @ m.mean / errors).max() < 1e-3
+    assert abs(r.params[2] - 5) < 5 * errors[2]
+
+
+def test_ctrl_c_while_a_flat_loss_is_read(monkeypatch):
+    """The minimum of the pilot rows is kept, and says what it is."""
+    from masgrad.fitting.objective.reader import Reader
+
+    real, reads = Reader.read, []
+
+    def read(self, *args, **options):
+        reads.append(0)
+        self.monitor.interrupted |= len(reads) == 3
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(Reader, "read", read)
+    with pytest.warns(mg.errors.MasgradWarning):
+        r = mg.fit(mg.CustomLoss(product, dim=3), line(np.random.default_rng(909), 100_000))
+    assert r.status is mg.Status.INTERRUPTED and r.nobs < 100_000
+    assert np.isinf(r.bse[:2]).all() and abs(r.params[2]) < 0.1
 
 
 def test_a_tanh_network_from_0(rng):

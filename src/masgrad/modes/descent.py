@@ -22,7 +22,7 @@ MOST_STEPS = 400
 def descend(surface: Surface, phi: np.ndarray) -> np.ndarray:
     """The end of a descent from phi: a minimum, if there is one below."""
     try:
-        return minimum_of(surface.objective, surface.rows, phi).point
+        return minimum_of(surface, phi).point
     except BadBlock:  # the loss is not finite at the start
         return phi
 

@@ -48,6 +48,10 @@ class Surface:
         """Sums over the rows at phi, with those of g g'."""
         return self.objective.local_model(phi, self.rows)
 
+    def falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """By how much the loss falls from phi to each of the ends, summed over the rows."""
+        return self.objective.falls(phi, ends, self.rows)
+
     def row_gradients(self, phi: np.ndarray) -> np.ndarray:
         """The gradient of every row in phi, times the row's weight, (n, p)."""
         model, theta, a = self.objective.model, self.theta(phi), weight_of(self.rows)

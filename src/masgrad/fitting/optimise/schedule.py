@@ -6,7 +6,8 @@
 3. Correcting reads until the predicted remainder is below the tolerance.
 4. If they end far from an optimum, or where the loss is flat: Newton steps from a safe start.
 
-If all rows are in the sample, Newton steps over them go on to rounding. Rows that can be read only
+If all rows are in the sample, Newton steps over them go on to rounding. A loss that is flat at the
+pilot rows' minimum is read until its own is reached (`nonconvex/over_reads.py`). Rows that can be read only
 once make a single read (`single/one_pass.py`).
 """
 
@@ -25,6 +26,8 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
+from masgrad.fitting.optimise.nonconvex.over_reads import minimum_over_reads
+from masgrad.fitting.optimise.nonconvex.start import check_identified, is_flat
 from masgrad.fitting.optimise.plateau import (
     MOST_FLAT,
     flat_directions,
@@ -56,9 +59,14 @@ def estimate(
 ) -> Estimate:
     """The estimate; `start` is the local model at the sample's optimum."""
     single = options.passes == 1 or not reader.source.rereadable
+    flat = not (objective.linear or sample.complete) and is_flat(start)
+    if flat and (single or not options.open_ended):
+        check_identified(start, 1 if single else options.most_reads)
     if single and not sample.complete:
         return single_read(objective, reader, sample, start, options)
     reads = Reads(objective, reader, sample, start, options)
+    if flat:
+        return minimum_over_reads(objective, reader, sample, start)
     if sample.complete:
         return replace(reads.estimate(), reads=1, gradient_reads=0)  # reading again costs nothing
     return reads.plain_newton() if options.passes == "newton" else reads.estimate()

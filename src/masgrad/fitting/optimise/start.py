@@ -27,7 +27,7 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights
-from masgrad.fitting.optimise.nonconvex.start import check_identified, lowest_minimum
+from masgrad.fitting.optimise.nonconvex.start import lowest_minimum
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.family import Family
@@ -98,10 +98,7 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     if not objective.linear:
-        found = lowest_minimum(objective, rows, options, rng)
-        if not sample.complete:
-            check_identified(found.local_model)
-        return Start(*found)
+        return Start(*lowest_minimum(objective, rows, options, rng))
     phi = _first_point(objective, rows, options.start)
     p, again = len(phi), objective.linear and sample.remaining is None
     wide, thin = again and p > WIDE_COLUMNS, again and is_structured(rows)

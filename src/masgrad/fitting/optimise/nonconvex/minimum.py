@@ -1,4 +1,4 @@
-"""A minimum of the loss of rows in memory, from any start.
+"""A minimum of a loss that need not be convex, from any start.
 
 Steps are those of a trust region (`trust_region.py`) in MasGrad's metric: the length of a step s is
 (s'Vs)^1/2, V the root of the covariance of the rows' gradients, so that steepest descent is
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.objective.objective import BadBlock
+from masgrad.fitting.optimise.nonconvex.loss import Loss
 from masgrad.fitting.optimise.nonconvex.trust_region import Quadratic
 from masgrad.models.gram import scaled_spectrum
-from masgrad.types import Rows
 
 MOST_STEPS = 500
 """Steps of a descent, those that are refused among them."""
@@ -73,18 +73,18 @@ def metric_of(local: LocalModel) -> Metric:
     return Metric(Q * values**-0.25)
 
 
-def minimum_of(objective: Objective, rows: Rows, phi: np.ndarray) -> LocalModel:
-    """The local model of these rows at a minimum of their loss."""
-    local = _descend(objective, rows, objective.local_model(phi, rows))
+def minimum_of(loss: Loss, phi: np.ndarray) -> LocalModel:
+    """The local model at a minimum of the loss."""
+    local = _descend(loss, loss.local_model(phi))
     for _ in range(ESCAPES):
-        lower = lower_along_flat(objective, rows, local)
+        lower = lower_along_flat(loss, local)
         if lower is None:
             break
-        local = _descend(objective, rows, lower)
+        local = _descend(loss, lower)
     return local
 
 
-def _descend(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel:
+def _descend(loss: Loss, local: LocalModel) -> LocalModel:
     """Steps of a trust region until one is too short to matter; the first moves phi by up to 1."""
     metric = metric_of(local)
     radius, (model, axes) = metric.unit, metric.quadratic(local)
@@ -94,7 +94,7 @@ def _descend(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel:
         if _is_over(model, u, expected, local, axes):
             break
         end = local.point + axes @ u
-        fall, there = _at(objective, rows, local, end, expected)
+        fall, there = _at(loss, local, end, expected)
         length = float(np.linalg.norm(u))
         if fall < POOR * expected:
             radius = length / 4
@@ -102,10 +102,10 @@ def _descend(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel:
             radius = 2 * radius
         if there is not None and fall > ACCEPTED * expected:
             local, (model, axes) = there, metric_of(there).quadratic(there)
-    return _polished(objective, rows, local)
+    return _polished(loss, local)
 
 
-def _polished(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel:
+def _polished(loss: Loss, local: LocalModel) -> LocalModel:
     """Newton steps below the rounding of losses, as long as the gradient shrinks.
 
     Eigenvalues that should be 0 are as small as the gradient is.
@@ -115,7 +115,7 @@ def _polished(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel
         seen = model.values > FLAT * model.values[-1]
         step = axes[:, seen] @ (-model.slope[seen] / model.values[seen])
         try:
-            there = objective.local_model(local.point + step, rows)
+            there = loss.local_model(local.point + step)
         except BadBlock:
             break
         if not np.linalg.norm(axes.T @ there.gradient) < 0.5 * np.linalg.norm(model.slope):
@@ -135,27 +135,27 @@ def _is_over(
 
 
 def _at(
-    objective: Objective, rows: Rows, begin: LocalModel, end: np.ndarray, expected: float
+    loss: Loss, begin: LocalModel, end: np.ndarray, expected: float
 ) -> tuple[float, LocalModel | None]:
     """The fall of the loss over a step, and the local model at its end if the loss did fall."""
     try:
-        there = objective.local_model(end, rows)
+        there = loss.local_model(end)
     except BadBlock:  # sums overflow there
         return -np.inf, None
     fall = begin.loss - there.loss
     if expected < SURE * abs(begin.loss):  # near the rounding of sums rows are compared
-        fall = float(objective.falls(begin.point, end[None], rows)[0])
+        fall = float(loss.falls(begin.point, end[None])[0])
     return (fall, there) if fall > 0 else (-np.inf, None)
 
 
-def lower_along_flat(objective: Objective, rows: Rows, local: LocalModel) -> LocalModel | None:
+def lower_along_flat(loss: Loss, local: LocalModel) -> LocalModel | None:
     """The local model at the lowest of some points along directions in which H vanishes."""
     for direction in flat_axes(local).T[:MOST_FLAT]:
         ends = local.point + FLAT_STEPS[:, None] * direction
-        falls = objective.falls(local.point, ends, rows)
+        falls = loss.falls(local.point, ends)
         best = int(np.argmax(falls))
         if falls[best] > np.sqrt(ROUNDING) * max(abs(local.loss), 1e-300):
-            return objective.local_model(ends[best], rows)
+            return loss.local_model(ends[best])
     return None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from masgrad.data.arrays import count_rows
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.optimise.nonconvex.loss import LossOfRows
 from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
 from masgrad.types import Rows
 
@@ -38,6 +39,6 @@ def lowest_mode(
 def _end(objective: Objective, rows: Rows, start: np.ndarray) -> LocalModel | None:
     """The minimum from a start; None if the loss is not finite there."""
     try:
-        return minimum_of(objective, rows, start)
+        return minimum_of(LossOfRows(objective, rows), start)
     except BadBlock:
         return None

@@ -11,6 +11,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
+from masgrad.fitting.optimise.nonconvex.loss import Loss, LossOfRows
 from masgrad.fitting.optimise.nonconvex.minimum import flat_axes, minimum_of
 from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
 from masgrad.fitting.options import Options
@@ -42,9 +43,9 @@ def lowest_minimum(
     phi, notes = _first_point(objective, rows, options, rng)
     some = random_rows(rows, FIRST_ROWS, rng)
     before = _largest_curvature(objective.local_model(phi, some))
-    end = minimum_of(objective, some, phi)
+    end = minimum_of(LossOfRows(objective, some), phi)
     if some is not rows:
-        end = _of_all(objective, rows, [end.point, phi])
+        end = _of_all(LossOfRows(objective, rows), [end.point, phi])
     end.newton()  # NotConvex, if the loss fell for ever along a negative curvature
     check_curvature(end)
     return Minimum(end, before, notes)
@@ -56,18 +57,24 @@ def check_minimum(initial_curvature: float, local: LocalModel) -> None:
         raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
 
 
-def check_identified(local: LocalModel) -> None:
-    """Refuse a loss that is flat at its minimum, if rows are read in blocks.
+def is_flat(local: LocalModel) -> bool:
+    """Whether the loss is flat in some direction at its minimum."""
+    return flat_axes(local).shape[1] > 0
 
-    Reads end a little beside the minimum, where an eigenvalue that is 0 at the minimum is not, and
-    would give an interval to parameters that have none.
+
+def check_identified(local: LocalModel, most_reads: int) -> None:
+    """Refuse a loss that is flat at its minimum, if its rows cannot be read until it is reached.
+
+    Beside the minimum an eigenvalue that is 0 there is not, and would give an interval to
+    parameters that have none.
     """
     flat = flat_axes(local).shape[1]
     if flat:
         raise InputError(
             f"the loss is flat in {flat} of {len(local.point)} directions of theta at the minimum "
-            "of the first rows, and with so many rows flat directions are not told from others; "
-            "fit a random part of them (up to 32,768), reparametrise, or add a ridge to the loss"
+            f"of the first rows, and with {most_reads} read{'s' * (most_reads > 1)} flat "
+            "directions are not told from others; use data that can be read again and "
+            'passes="auto", reparametrise, or add a ridge to the loss'
         )
 
 
@@ -87,14 +94,14 @@ def _first_point(
     return phi, (note,)
 
 
-def _of_all(objective: Objective, rows: Rows, starts: list[np.ndarray]) -> LocalModel:
+def _of_all(loss: Loss, starts: list[np.ndarray]) -> LocalModel:
     """The minimum from the first of the starts at which the sums of all rows are finite."""
     for phi in starts[:-1]:
         try:
-            return minimum_of(objective, rows, phi)
+            return minimum_of(loss, phi)
         except BadBlock:
             continue
-    return minimum_of(objective, rows, starts[-1])
+    return minimum_of(loss, starts[-1])
 
 
 def _largest_curvature(local: LocalModel) -> float:

@@ -1,0 +1,81 @@
+"""A loss as a descent asks for it: local models at points, and falls of the loss between them.
+
+Its rows are in memory, or all rows are read for every answer.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.sources import Sample
+from masgrad.types import Rows
+
+
+class Loss(Protocol):
+    """A sum of losses over rows, as a function of phi."""
+
+    def local_model(self, phi: np.ndarray) -> LocalModel:
+        """Sums at phi, with H and M.
+
+        Raises:
+            BadBlock: if they are not finite.
+        """
+        ...
+
+    def falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """By how much the loss falls from phi to each of the ends, (K, p)."""
+        ...
+
+
+@dataclass(frozen=True)
+class LossOfRows:
+    """Of rows in memory."""
+
+    objective: Objective
+    rows: Rows
+
+    def local_model(self, phi: np.ndarray) -> LocalModel:
+        return self.objective.local_model(phi, self.rows)
+
+    def falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        return self.objective.falls(phi, ends, self.rows)
+
+
+class Interrupted(Exception):
+    """Ctrl-C ended a read, whose sums are of a part of the rows."""
+
+
+@dataclass
+class LossOverReads:
+    """Of all rows, which are read for every answer; `points` are those of the local models."""
+
+    objective: Objective
+    reader: Reader
+    sample: Sample
+    points: list[np.ndarray] = field(default_factory=list)
+    reads: int = 0
+
+    def local_model(self, phi: np.ndarray) -> LocalModel:
+        self._begin()
+        self.points.append(phi)
+        local = self.reader.read(self.objective, phi)
+        self._check()
+        return local
+
+    def falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        self._begin()
+        falls = self.reader.falls(self.objective, self.sample, phi, ends)
+        self._check()
+        return falls
+
+    def _begin(self) -> None:
+        self.reads += 1
+        self.reader.restart()
+
+    def _check(self) -> None:
+        if self.reader.monitor.interrupted:
+            raise Interrupted
