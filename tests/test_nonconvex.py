@@ -73,6 +73,20 @@ def test_a_product_of_coefficients(rng):
     np.testing.assert_allclose(loss.risk(r.theta, rows), best / 2)
 
 
+def test_a_start_at_which_the_gradient_of_every_row_vanishes(rng):
+    """There V is 0, and steps are measured in the units of theta."""
+    rows = line(rng)
+
+    def loss(t, z):
+        return 0.5 * (z["y"] - z["x"] * t[0] * t[1]) ** 2 + (t[0] - t[1]) ** 2
+
+    r = mg.fit(mg.CustomLoss(loss, 2), rows)
+    slope = mg.fit(mg.Linear(), (rows["x"][:, None], rows["y"]))
+    law = r.law.push(lambda t: t[0] * t[1])
+    np.testing.assert_allclose(r.params[0], r.params[1], rtol=1e-9)
+    np.testing.assert_allclose([law.mean[0], law.sd[0]], [slope.params[0], slope.bse[0]], rtol=1e-6)
+
+
 def product(t, z):
     return 0.5 * (z["y"] - t[2] - z["x"] * t[0] * t[1]) ** 2
 

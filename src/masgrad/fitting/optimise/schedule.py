@@ -7,8 +7,8 @@
 4. If they end far from an optimum, or where the loss is flat: Newton steps from a safe start.
 
 If all rows are in the sample, Newton steps over them go on to rounding. A loss that is flat at the
-pilot rows' minimum is read until its own is reached (`nonconvex/over_reads.py`). Rows that can be read only
-once make a single read (`single/one_pass.py`).
+pilot rows' minimum is read until its own is reached (`nonconvex/over_reads.py`). Rows that can be
+read only once make a single read (`single/one_pass.py`).
 """
 
 from collections.abc import Callable

@@ -94,7 +94,8 @@ def survey(
         model: the loss.
         data: rows, or for `Linear()` `LeastSquaresMoments`.
         theta0: the start, by default 0, or a random one if the loss has several optima.
-        optimum: the minimiser of the mean loss; by default the one that the start leads to.
+        optimum: the minimiser of the mean loss; by default the one that theta0 leads to, or without
+            theta0 the one that `mg.fit` finds.
         region: as in `conditioning`; by default the set L <= L(theta0).
         ridge: added to Sigma, as in `mg.masgrad(..., ridge=)`.
 
@@ -112,7 +113,7 @@ def survey(
     checked = door.sample_rows(model, data)
     start = _start(model, checked) if theta0 is None else model.theta(theta0, checked)
     if optimum is None:
-        best = _optimum(model, data, checked, start)
+        best = _optimum(model, data, checked, None if theta0 is None else start)
     else:
         best = model.theta(optimum, checked)
     gap = risk_of(model, data, start) - risk_of(model, data, best)
@@ -137,7 +138,8 @@ def _start(model: Model, checked: Rows) -> np.ndarray:
     return np.zeros(model.dim(checked))
 
 
-def _optimum(model: Model, data, checked: Rows, start: np.ndarray) -> np.ndarray:
+def _optimum(model: Model, data, checked: Rows, start: np.ndarray | None) -> np.ndarray:
+    """The optimum that the start leads to; without one, the one that `mg.fit` finds."""
     if isinstance(data, LeastSquaresMoments):
         return data.optimum()
     if not isinstance(model, GLM):

@@ -66,11 +66,15 @@ class Metric(NamedTuple):
 
 
 def metric_of(local: LocalModel) -> Metric:
-    """V^-1/2 of the rows' gradients; variances that are next to 0 are lifted."""
+    """V^-1/2 of the rows' gradients; variances that are next to 0 are lifted.
+
+    Where the gradient of every row vanishes, as at a product's origin, it is that of phi.
+    """
     b = local.gradient / local.count
     values, Q = np.linalg.eigh(local.meat / local.count - np.outer(b, b))
-    values = np.maximum(values, LEAST_VARIANCE * max(values[-1], np.finfo(float).tiny))
-    return Metric(Q * values**-0.25)
+    if values[-1] < np.finfo(float).tiny:
+        return Metric(np.eye(len(b)))
+    return Metric(Q * np.maximum(values, LEAST_VARIANCE * values[-1]) ** -0.25)
 
 
 def minimum_of(loss: Loss, phi: np.ndarray) -> LocalModel:
