@@ -373,7 +373,7 @@ def test_a_saddle_is_no_optimum_of_a_survey(rng):
     found = local_minimum(product, rows, np.zeros(2))
     assert found.prod() == pytest.approx(x @ rows["y"] / (x @ x), rel=1e-9)
     endless = mg.CustomLoss(lambda t, r: jnp.logaddexp(0, -r * t[0]), dim=1)
-    with pytest.raises(ValueError, match="keeps falling|falls without end"):
+    with pytest.raises(ValueError, match=r"keeps falling|falls without end"):
         local_minimum(endless, np.array([1.0, 2.0, 3.0]), np.zeros(1))
 
 
