@@ -290,10 +290,11 @@ def _terms_by_differences(
     """The same for any loss: differences of H and M along the directions of `half`."""
     h = DIFFERENCE
     parts = list(blocks(rows, -(-count_rows(rows) // 2)))  # to see how far they are apart
-    middle = [objective.local_model(phi, part) for part in parts]
+    steps = h * half.T
+    points = phi + np.concatenate([0 * phi[None], steps, -steps])
+    middle, *sides = zip(*(objective.local_models(points, part) for part in parts), strict=True)
     T, K, F, apart, fourth = [], [], [], [], []
-    for v in half.T:
-        up, down = ([objective.local_model(phi + s * v, part) for part in parts] for s in (h, -h))
+    for v, up, down in zip(half.T, sides[: len(phi)], sides[len(phi) :], strict=True):
         each = [(a.hessian - b.hessian) / (2 * h) for a, b in zip(up, down, strict=True)]
         T.append(sum(each))
         K.append(sum(a.meat - b.meat for a, b in zip(up, down, strict=True)) / (2 * h))

@@ -33,18 +33,19 @@ class AutodiffModel(Model):
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
         """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
-        padded, n = pad(observations(rows), block_length(rows)), count_rows(rows)
+        padded = pad(observations(rows), block_length(rows))
         if hessian:
             each, H = _with_hessian(self, theta, padded, _weights(rows))
         else:
             each, H = _losses_and_gradients(self, theta, padded), None
-        values, G = (np.asarray(part)[:n] for part in each)
-        H = None if H is None else np.asarray(H)
-        a = weight_of(rows)
-        if a is None:
-            return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
-        M = G.T @ (a[:, None] * G) if meat else None
-        return RowSums(a @ G, H, M, loss=float(a @ values))
+        return _summed(each, None if H is None else np.asarray(H), rows, meat)
+
+    def row_sums_at(self, points: np.ndarray, rows: Rows) -> list[RowSums]:
+        """All sums over a block, at each of some points, (K, p), in one compiled call."""
+        padded = pad(observations(rows), block_length(rows))
+        (values, G), H = _with_hessian_at(self, points, padded, _weights(rows))
+        each = zip(np.asarray(values), np.asarray(G), np.asarray(H), strict=True)
+        return [_summed((v, g), h, rows) for v, g, h in each]
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
@@ -94,6 +95,18 @@ def _weights(rows: Rows) -> np.ndarray:
     return weight
 
 
+def _summed(
+    each: tuple[Array, Array], H: np.ndarray | None, rows: Rows, meat: bool = True
+) -> RowSums:
+    """Sums over a block, from losses and gradients of its padded rows."""
+    values, G = (np.asarray(part)[: count_rows(rows)] for part in each)
+    a = weight_of(rows)
+    if a is None:
+        return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
+    M = G.T @ (a[:, None] * G) if meat else None
+    return RowSums(a @ G, H, M, loss=float(a @ values))
+
+
 def _on_block(compiled, model: Model, theta: np.ndarray, rows: Rows) -> np.ndarray:
     padded = pad(observations(rows), block_length(rows))
     return np.asarray(compiled(model, theta, padded))[: count_rows(rows)]
@@ -117,6 +130,11 @@ def _losses_and_gradients(model: Model, theta: Array, rows: Rows) -> tuple[Array
 @partial(jax.jit, static_argnums=0)
 def _with_hessian(model: Model, theta: Array, rows: Rows, weight: Array):
     return _losses_and_gradients(model, theta, rows), _hessian(model, theta, rows, weight)
+
+
+@partial(jax.jit, static_argnums=0)
+def _with_hessian_at(model: Model, points: Array, rows: Rows, weight: Array):
+    return jax.lax.map(lambda theta: _with_hessian(model, theta, rows, weight), points)
 
 
 @partial(jax.jit, static_argnums=0)

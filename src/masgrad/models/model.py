@@ -181,6 +181,10 @@ class Model(abc.ABC):
     ) -> RowSums:
         """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
 
+    def row_sums_at(self, points: np.ndarray, rows: Rows) -> list[RowSums]:
+        """All sums over a block, at each of some points, (K, p)."""
+        return [self.row_sums(theta, rows) for theta in points]
+
     @abc.abstractmethod
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""

@@ -229,6 +229,20 @@ class Objective:
         assert total is not None
         return self.from_raw_sums(phi, total, total_weight(rows), count_rows(rows))
 
+    def local_models(self, points: np.ndarray, rows: Rows) -> list[LocalModel]:
+        """The local models of rows in memory at several points, (K, p), together."""
+        if self.family is not None:
+            return [self.local_model(phi, rows) for phi in points]
+        at, totals = np.stack([self._argument(phi) for phi in points]), []
+        for block in blocks(rows):
+            sums = self.model.row_sums_at(at, block)
+            for each in sums:
+                self._check(block, each)
+            totals = [add(a, b) for a, b in zip(totals, sums, strict=True)] if totals else sums
+        weight, n = total_weight(rows), count_rows(rows)
+        pairs = zip(points, totals, strict=True)
+        return [self.from_raw_sums(phi, total, weight, n) for phi, total in pairs]
+
     def block_sums(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> RowSums:
         """Sums over one block, in phi."""
         sums = self._in_phi(self.raw_sums(self._argument(phi), rows, parts))

@@ -1,6 +1,7 @@
 """A user's function, tried on the shapes of one row without computing it."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -8,6 +9,9 @@ import numpy as np
 
 from masgrad.errors import InputError
 from masgrad.types import Rows
+
+TRACED = 64
+"""Functions whose shapes are remembered."""
 
 
 def traced(what: str, fn: Callable[[Any, Any], Any], size: int, rows: Rows) -> Any:
@@ -19,10 +23,10 @@ def traced(what: str, fn: Callable[[Any, Any], Any], size: int, rows: Rows) -> A
         size: the number of parameters.
         rows: a block of rows.
     """
-    z = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
-    theta = jax.ShapeDtypeStruct((size,), np.float64)
+    arrays, form = jax.tree.flatten(rows)
+    shapes = tuple(jax.ShapeDtypeStruct(a.shape[1:], a.dtype) for a in arrays)
     try:
-        return jax.eval_shape(fn, theta, z)
+        return _shape(fn, size, shapes, form)
     except KeyError as error:
         if isinstance(rows, dict) and error.args and error.args[0] not in rows:
             raise InputError(
@@ -32,6 +36,13 @@ def traced(what: str, fn: Callable[[Any, Any], Any], size: int, rows: Rows) -> A
         raise _untraced(what, size, error) from error
     except Exception as error:
         raise _untraced(what, size, error) from error
+
+
+@lru_cache(TRACED)
+def _shape(fn: Callable[[Any, Any], Any], size: int, shapes: tuple, form: Any) -> Any:
+    """Tracing takes as long as a fit of a few rows: it is done once for rows of a shape."""
+    theta = jax.ShapeDtypeStruct((size,), np.float64)
+    return jax.eval_shape(fn, theta, jax.tree.unflatten(form, shapes))
 
 
 def _untraced(what: str, size: int, error: Exception) -> InputError:
