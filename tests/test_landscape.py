@@ -218,13 +218,23 @@ def test_the_picture_is_saved(tmp_path, wells):
         ({"symmetry": lambda t: t + 1}, "changes the mean loss", InputError),
         ({"symmetry": mg.Exchangeable([[2], [3]])}, "names parameter 3", InputError),
         ({"penalty": mg.L2(1.0)}, "penalty", InputTypeError),
+        ({"model": mg.ReluNetwork(1, 2)}, "ReluNetwork has kinks", InputError),
         ({"data": iter([np.ones(9)])}, "an iterator can be read once", InputError),
     ],
 )
 def test_what_cannot_be_searched_is_refused(change, words, error):
-    given = {"data": three_clusters(100), "starts": 1} | change
+    model = mg.GaussianMixture(3, 1.0)
+    given = {"model": model, "data": three_clusters(100), "starts": 1} | change
     with pytest.raises(error, match=words):
-        mg.landscape(mg.GaussianMixture(3, 1.0), **given)
+        mg.landscape(**given)
+
+
+def test_a_loss_with_kinks_loses_its_starts_and_says_so():
+    """A median: the mean gradient of |z - t| over an odd number of rows jumps over 0."""
+    z = np.random.default_rng(0).normal(size=101)
+    found = mg.landscape(mg.CustomLoss(lambda t, z: jnp.abs(z - t[0]), 1), z, starts=3)
+    assert len(found) == 0 and found.lost == 3
+    assert "have kinks" in found.summary()
 
 
 @pytest.mark.parametrize("units", [[0, 1], [[0.5], [1.0]], [[0, 1], [1, 2]], [[-1], [0]]])

@@ -75,6 +75,8 @@ class Model(abc.ABC):
     Attributes:
         row_axis: axis of the rows in what `prepare` returns.
         several_optima: whether the loss is known to have several, so that results are local.
+        has_kinks: whether the loss is known to have kinks, so that the gradient of a mean over rows
+            jumps and may vanish nowhere.
         is_likelihood: whether the loss is a negative log-likelihood, which non-robust errors need.
         takes_any_rows: whether rows are any pytree, such as the columns of a table, and may carry
             weights.
@@ -82,6 +84,7 @@ class Model(abc.ABC):
 
     row_axis: ClassVar[int] = 0
     several_optima: ClassVar[bool] = False
+    has_kinks: ClassVar[bool] = False
     is_likelihood: ClassVar[bool] = False
     takes_any_rows: ClassVar[bool] = False
 

@@ -44,6 +44,7 @@ class ReluNetwork(AutodiffModel):
 
     row_axis: ClassVar[int] = 1
     several_optima: ClassVar[bool] = True
+    has_kinks: ClassVar[bool] = True
 
     inputs: int
     hidden: int

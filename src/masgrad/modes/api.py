@@ -74,12 +74,23 @@ def landscape(
         (1.0, array([0.05, 0.04]), True)
     """
     check_model(model)
+    _check_smooth(model)
     options = options_of("landscape", keywords, KEYWORDS)
     quest = _quest(model, data, starts, symmetry, options, keywords)
     stages = Stages(saddles, halves, results)
     total = len(quest.starts) * (1 + saddles + 2 * halves)
     with Progress(total, options.progress, "searches") as bar, np.errstate(all="ignore"):
         return explore(quest, stages, bar)
+
+
+def _check_smooth(model: Model) -> None:
+    """Refuse a loss that is known to have kinks."""
+    if model.has_kinks:
+        raise InputError(
+            f"{model.in_words} has kinks: over rows its gradient jumps, and need not be 0 at a "
+            "minimum, so that no stationary points can be listed; write the network with tanh or "
+            "softplus as an mg.CustomLoss, or use mg.fit(..., starts=) for the lowest minimum"
+        )
 
 
 def _quest(

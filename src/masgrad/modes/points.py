@@ -19,6 +19,7 @@ from scipy.stats import chi2
 
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import BadBlock
 from masgrad.modes.curvature import Spectrum, spectrum_of
 from masgrad.modes.descent import to_zero_gradient
 from masgrad.modes.surface import Surface
@@ -136,6 +137,8 @@ def place_at(surface: Surface, phi: np.ndarray, canonical: Canonical | None = No
     local = surface.local_model(phi)
     H = local.hessian / local.count
     units = surface.objective.coordinates.raw_moment(H)
+    if not np.isfinite(units).all():
+        raise BadBlock(surface.rows)
     return Place(theta, local, spectrum_of(H), np.linalg.eigvalsh((units + units.T) / 2))
 
 

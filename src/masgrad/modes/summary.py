@@ -62,6 +62,10 @@ def _remarks(landscape: "Landscape") -> list[str]:
     said = [_morse(landscape)]
     if landscape.lost:
         said.append(f"{landscape.lost} of {landscape.starts} starts ended at no stationary point.")
+    if landscape.lost == landscape.starts:
+        said.append(
+            "None did: the loss may fall for ever, or have kinks, at which its gradient is not 0."
+        )
     if landscape.unmatched:
         said.append(f"{landscape.unmatched} minima of a half are none of all rows.")
     if landscape.near_misses:
