@@ -7,8 +7,8 @@ import pytest
 import statsmodels.api as sm
 
 from masgrad.errors import InputError
-from masgrad.models.families import LINKS
-from masgrad.models.family import LikelihoodSums
+from masgrad.models.families.choices import LINKS
+from masgrad.models.families.family import LikelihoodSums
 from masgrad.models.glm import as_family, make_family
 from masgrad.types import float64
 

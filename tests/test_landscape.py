@@ -124,6 +124,16 @@ def test_units_change_places_and_signs():
             assert model.risk(image, data) == pytest.approx(model.risk(at, data))
 
 
+def test_components_with_known_unequal_weights_do_not_change_places():
+    """Each order of the means is a minimum of its own."""
+    rng = np.random.default_rng(1)
+    z = np.where(rng.random(1000) < 0.3, -2.0, 2.0) + rng.normal(size=1000)
+    model = mg.GaussianMixture(2, 1.0, weights=[0.3, 0.7])
+    found = mg.landscape(model, z, starts=8, halves=False)
+    best, other = (point.theta for point in found.minima)
+    assert best[0] < 0 < best[1] and other[0] > 0 > other[1]
+
+
 def test_a_mixture_of_more_components_than_clusters_is_not_strongly_morse():
     """Two equal means are a minimum of fourth order in the population: H is 0 along one axis."""
     z = np.random.default_rng(0).normal(size=2000)

@@ -22,7 +22,7 @@ from masgrad.errors import (
 )
 from masgrad.fitting.levels.arrow import Arrow, Sandwich, Vector, eliminate
 from masgrad.fitting.levels.result import LevelsResult
-from masgrad.models.families import LINKS
+from masgrad.models.families.choices import LINKS
 
 LEVELS, LONG = 40, pytest.mark.long
 

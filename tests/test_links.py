@@ -7,7 +7,7 @@ import statsmodels.api as sm
 
 import masgrad as mg
 from masgrad.errors import AccuracyWarning, InputError
-from masgrad.models.families import LINKS
+from masgrad.models.families.choices import LINKS
 from masgrad.models.glm import make_family
 from scenarios import two_columns
 

@@ -87,6 +87,16 @@ def test_a_start_at_which_the_gradient_of_every_row_vanishes(rng):
     np.testing.assert_allclose([law.mean[0], law.sd[0]], [slope.params[0], slope.bse[0]], rtol=1e-6)
 
 
+def test_units_of_a_fit_are_in_order():
+    """Components of a mixture and hidden units are those of their representative."""
+    rng = np.random.default_rng(3)
+    z = rng.choice([4.0, -1.0, -7.0], 2000) + rng.normal(size=2000)
+    means = [mg.fit(mg.GaussianMixture(3, 1.0), z, seed=seed).params for seed in range(4)]
+    np.testing.assert_allclose(means, [means[0]] * 4, rtol=1e-8)
+    assert (np.diff(means[0]) > 0).all()
+    assert mg.fit(mg.GaussianMixture(3, 1.0), z, start=[4.0, -1.0, -7.0]).params[0] > 3
+
+
 def product(t, z):
     return 0.5 * (z["y"] - t[2] - z["x"] * t[0] * t[1]) ** 2
 

@@ -16,7 +16,7 @@ from scipy import stats
 import masgrad as mg
 from masgrad.errors import InputError, InputTypeError, MissingWarning
 from masgrad.fitting.commands import write_predictions
-from masgrad.models.families import Gaussian, Poisson
+from masgrad.models.families.choices import Gaussian, Poisson
 from results import made, spread
 from scenarios import regression, two_columns
 

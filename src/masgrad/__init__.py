@@ -53,7 +53,7 @@ _HOMES = {
     "masgrad.fitting.status": ("Status",),
     "masgrad.modes.api": ("landscape",),
     "masgrad.modes.records": ("Landscape", "StationaryPoint"),
-    "masgrad.modes.symmetry": ("Exchangeable",),
+    "masgrad.models.symmetry": ("Exchangeable",),
     "masgrad.inference.law": ("Law",),
     "masgrad.inference.iterate": ("iterate_law",),
     "masgrad.inference.lyapunov": ("stationary_law",),

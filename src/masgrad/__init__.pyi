@@ -47,11 +47,11 @@ from masgrad.models.glm import Poisson as Poisson
 from masgrad.models.glm import Tweedie as Tweedie
 from masgrad.models.mixture import GaussianMixture as GaussianMixture
 from masgrad.models.network import ReluNetwork as ReluNetwork
+from masgrad.models.symmetry import Exchangeable as Exchangeable
 from masgrad.models.trace import TraceRegression as TraceRegression
 from masgrad.modes.api import landscape as landscape
 from masgrad.modes.records import Landscape as Landscape
 from masgrad.modes.records import StationaryPoint as StationaryPoint
-from masgrad.modes.symmetry import Exchangeable as Exchangeable
 from masgrad.penalties.separable import L1 as L1
 from masgrad.penalties.separable import L2 as L2
 from masgrad.penalties.separable import Box as Box

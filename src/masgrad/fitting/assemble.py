@@ -36,7 +36,7 @@ from masgrad.fitting.uncertainty.diagnostics import (
     diagnose,
     step_diagnostic,
 )
-from masgrad.models.canonical import Gaussian
+from masgrad.models.families.canonical import Gaussian
 from masgrad.models.glm import add_offset, squared_residuals
 from masgrad.types import Rows
 

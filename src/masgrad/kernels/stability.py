@@ -10,7 +10,7 @@ import numpy as np
 
 from masgrad.covariance.moments import Moments
 from masgrad.kernels.kernel import Kernel
-from masgrad.models.family import Family
+from masgrad.models.families.family import Family
 from masgrad.models.glm import GLM
 from masgrad.types import Rows
 

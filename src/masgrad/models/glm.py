@@ -18,14 +18,14 @@ from masgrad.data.arrays import as_regression, not_a_matrix, pick
 from masgrad.data.designs.structured import Structured
 from masgrad.data.regression import offset_of, weight_of
 from masgrad.errors import InputError
-from masgrad.models.families import (
+from masgrad.models.families.choices import (
     ALIASES,
     CANONICAL_FAMILIES,
     GENERAL_FAMILIES,
     LINKS,
     PARAMETERS,
 )
-from masgrad.models.family import SHOWN_NAMES, Family
+from masgrad.models.families.family import SHOWN_NAMES, Family
 from masgrad.models.gram import SinglePrecision, cached_pieces, gram, gram_and_peak, left_product
 from masgrad.models.model import Model, RowSums, Sums, add
 from masgrad.models.triangle import from_triangle, row_products

@@ -65,9 +65,9 @@ class GaussianMixture(AutodiffModel):
         drawn = rng.choice(rows, self.components, replace=len(rows) < self.components)
         return np.sort(drawn) if self.weights is None else drawn
 
-    def units(self, rows: Rows) -> np.ndarray:
-        """The components."""
-        return np.arange(self.components)[:, None]
+    def units(self, rows: Rows) -> np.ndarray | None:
+        """The components, unless their weights tell them apart."""
+        return np.arange(self.components)[:, None] if self.weights is None else None
 
     def dim(self, rows: Rows) -> int:
         return self.components

@@ -55,8 +55,8 @@ def landscape(
         data: as in `fit`, except iterators.
         starts: number of random starts, or an array of them, (m, p).
         symmetry: a function from theta to the representative of its equals, such as
-            `Exchangeable(units)`; mixtures and networks have their own. Others show by equal risks
-            and eigenvalues.
+            `Exchangeable(units)`; mixtures have their own. Others show by equal risks and
+            eigenvalues.
         saddles: whether saddles are searched, besides minima.
         halves: whether both halves of the rows are searched as well, to see whether they have the
             same points (the strongly Morse condition).

@@ -13,10 +13,11 @@ from itertools import combinations
 import numpy as np
 
 from masgrad.fitting.objective.objective import BadBlock
+from masgrad.models.symmetry import Exchangeable
 from masgrad.modes.descent import descend
 from masgrad.modes.points import FEWEST_ROWS, Place, distinct, effective_rows, place_near
 from masgrad.modes.surface import Surface
-from masgrad.modes.symmetry import Canonical, Exchangeable
+from masgrad.modes.symmetry import Canonical
 
 MOST_WAYS = 30
 """Ways between minima from which saddles are searched."""

@@ -23,7 +23,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.sources import Numbered, Sample
-from masgrad.models.family import Family
+from masgrad.models.families.family import Family
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.types import Rows

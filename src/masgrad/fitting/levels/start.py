@@ -19,7 +19,7 @@ from masgrad.fitting.levels.design import LevelDesign, LevelRows
 from masgrad.fitting.levels.sums import check_block
 from masgrad.fitting.objective.objective import Objective, response_range
 from masgrad.fitting.objective.reader import Reader
-from masgrad.models.family import Family
+from masgrad.models.families.family import Family
 from masgrad.types import Rows
 
 

@@ -15,7 +15,7 @@ from masgrad.fitting.levels.arrow import Arrow, Vector
 from masgrad.fitting.levels.design import LevelDesign, LevelRows
 from masgrad.fitting.objective.objective import BadBlock
 from masgrad.fitting.objective.reader import Reader
-from masgrad.models.family import Family
+from masgrad.models.families.family import Family
 from masgrad.models.glm import squared_residuals
 from masgrad.types import Rows
 

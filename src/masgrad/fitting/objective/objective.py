@@ -28,8 +28,8 @@ from masgrad.data.regression import (
 )
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge
-from masgrad.models.canonical import Gaussian
-from masgrad.models.family import Family
+from masgrad.models.families.canonical import Gaussian
+from masgrad.models.families.family import Family
 from masgrad.models.glm import (
     GLM,
     information_sum,

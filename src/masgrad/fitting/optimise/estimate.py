@@ -11,7 +11,7 @@ from masgrad.fitting.objective.local_model import LocalModel, merged
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.optimise.third_order import Prediction, distance, update_moments
 from masgrad.fitting.sources import Sample
-from masgrad.models.canonical import Gaussian
+from masgrad.models.families.canonical import Gaussian
 
 NEGLIGIBLE_STEP = 1e-6
 """Length of a step, in standard errors, that needs no line search."""

@@ -38,7 +38,7 @@ from masgrad.fitting.optimise.third_order import (
 )
 from masgrad.fitting.options import TOLERANCE, Options
 from masgrad.fitting.sources import PILOT_ROWS, Sample
-from masgrad.models.canonical import Gaussian
+from masgrad.models.families.canonical import Gaussian
 from masgrad.types import Rows
 
 MASGRAD_STEPS = 256

@@ -26,7 +26,7 @@ from masgrad.data.regression import ColumnSizes, offset_of, total_weight
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts
 from masgrad.fitting.optimise.line_search import Proposal, descend
-from masgrad.models.canonical import Gaussian
+from masgrad.models.families.canonical import Gaussian
 from masgrad.models.model import RowSums
 from masgrad.types import Rows
 

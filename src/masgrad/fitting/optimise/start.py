@@ -30,7 +30,7 @@ from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo
 from masgrad.fitting.optimise.nonconvex.start import lowest_minimum
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
-from masgrad.models.family import Family
+from masgrad.models.families.family import Family
 from masgrad.models.glm import GLM
 from masgrad.models.gram import is_definite
 from masgrad.models.model import Model

@@ -28,7 +28,7 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.sources import Sample
-from masgrad.models.canonical import Gaussian
+from masgrad.models.families.canonical import Gaussian
 from masgrad.models.gram import ZERO_EIGENVALUE, is_definite, is_semidefinite
 from masgrad.types import Rows
 

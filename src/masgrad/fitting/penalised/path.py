@@ -16,8 +16,8 @@ import numpy as np
 from masgrad.errors import InputError, InterruptedWarning, say
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.parts import Part, Split
-from masgrad.models.canonical import Gaussian
-from masgrad.models.family import Family
+from masgrad.models.families.canonical import Gaussian
+from masgrad.models.families.family import Family
 from masgrad.penalties.penalty import Scaled
 
 if TYPE_CHECKING:  # for the annotation alone

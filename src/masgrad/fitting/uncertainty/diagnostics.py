@@ -28,7 +28,7 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import burn_in, effective_size, split_rhat
 from masgrad.fitting.uncertainty.covariance import Uncertainty, noise_spectrum
-from masgrad.models.family import Family
+from masgrad.models.families.family import Family
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 

@@ -19,8 +19,8 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, NO_RIDGE, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
-from masgrad.models.canonical import Gaussian
-from masgrad.models.family import Family, LikelihoodSums
+from masgrad.models.families.canonical import Gaussian
+from masgrad.models.families.family import Family, LikelihoodSums
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 

@@ -15,7 +15,7 @@ import numpy as np
 from masgrad.checks import as_size
 from masgrad.data.arrays import as_rows
 from masgrad.errors import InputError, InputTypeError
-from masgrad.models.canonical import Cumulant
+from masgrad.models.families.canonical import Cumulant
 from masgrad.models.glm import GLM
 from masgrad.theory.curvature.conditioning import Conditioning, from_matrices
 from masgrad.theory.curvature.regions import as_point, as_points

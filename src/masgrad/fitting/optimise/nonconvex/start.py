@@ -16,6 +16,7 @@ from masgrad.fitting.optimise.nonconvex.minimum import flat_axes, minimum_of
 from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import random_rows
+from masgrad.models.symmetry import Exchangeable
 from masgrad.types import Rows
 
 SEVERAL_STARTS = 10
@@ -81,7 +82,10 @@ def check_identified(local: LocalModel, most_reads: int) -> None:
 def _first_point(
     objective: Objective, rows: Rows, options: Options, rng: np.random.Generator
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The user's start, or 0, or the lowest end of descents from random starts."""
+    """The user's start, or 0, or the lowest end of descents from random starts.
+
+    Of ends that are equal because units change places it is the one with the units in order.
+    """
     model, coordinates = objective.model, objective.coordinates
     if options.start is not None:
         return coordinates.phi(model.theta(options.start, rows)), ()
@@ -91,7 +95,10 @@ def _first_point(
     few = random_rows(rows, MODE_ROWS, rng)
     starts = (coordinates.phi(model.random_theta(few, rng)) for _ in range(several))
     phi, note = lowest_mode(objective, few, starts)
-    return phi, (note,)
+    units = model.units(few)
+    if units is None:
+        return phi, (note,)
+    return coordinates.phi(Exchangeable(units)(coordinates.theta(phi))), (note,)
 
 
 def _of_all(loss: Loss, starts: list[np.ndarray]) -> LocalModel:

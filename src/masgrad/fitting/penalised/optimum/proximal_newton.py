@@ -26,7 +26,7 @@ from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.optimum.over_reads import Optimum, Reads
 from masgrad.fitting.penalised.optimum.steps import newton_step, squared_unit
 from masgrad.fitting.sources import Sample, random_rows
-from masgrad.models.canonical import Gaussian
+from masgrad.models.families.canonical import Gaussian
 from masgrad.types import Rows
 
 SMALL_FALL = 1e-12

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from masgrad.errors import InputError
-from masgrad.models.canonical import Bernoulli, Poisson, gaussian_likelihood
-from masgrad.models.family import Family, LikelihoodSums
+from masgrad.models.families.canonical import Bernoulli, Poisson, gaussian_likelihood
+from masgrad.models.families.family import Family, LikelihoodSums
 from masgrad.types import Array, namespace
 
 SMALLEST_POSITIVE = 5e-324

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from masgrad.models.canonical import Bernoulli, bernoulli_entropy
-from masgrad.models.family import Family
+from masgrad.models.families.canonical import Bernoulli, bernoulli_entropy
+from masgrad.models.families.family import Family
 from masgrad.types import Array, log_ndtr, namespace
 
 

@@ -1,8 +1,8 @@
 """Families and links by name."""
 
-from masgrad.models.binary import Binary
-from masgrad.models.canonical import Bernoulli, Gaussian, Poisson
-from masgrad.models.positive import (
+from masgrad.models.families.binary import Binary
+from masgrad.models.families.canonical import Bernoulli, Gaussian, Poisson
+from masgrad.models.families.positive import (
     Gamma,
     GaussianPositive,
     InverseGaussian,

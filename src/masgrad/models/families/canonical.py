@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from masgrad.models.family import Family, LikelihoodSums
+from masgrad.models.families.family import Family, LikelihoodSums
 from masgrad.types import Array, namespace
 
 

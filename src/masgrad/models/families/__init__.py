@@ -1,0 +1,1 @@
+"""Families of responses with their links: losses of one row as functions of its predictor."""
