@@ -20,7 +20,7 @@ from masgrad.fitting.identification.checks import explain, no_positive_response,
 from masgrad.fitting.identification.rank import Separation, sample_has_optimum
 from masgrad.fitting.identification.recession import undecided
 from masgrad.fitting.identification.separation import NotSeparated, find_separation, with_signs
-from masgrad.fitting.objective.coordinates import Coordinates, is_ill_conditioned
+from masgrad.fitting.objective.coordinates import Coordinates, is_ill_conditioned, rescaled
 from masgrad.fitting.objective.factor import orthonormal, orthonormal_with_earlier
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import Monitor
@@ -53,6 +53,11 @@ def fit_source(
         objective = objective_of(task, coordinates, prior)
         sample = sample_for(objective, sample)
         done = find_estimate(task, objective, reader, sample, rng)
+        own = units_of_estimate(task, objective, done)
+        if own is not None and not reader.monitor.interrupted:
+            reads, objective = reads + done.reads, objective_of(task, own)
+            there = replace(task, options=replace(task.options, start=theta_of(coordinates, done)))
+            done = find_estimate(there, objective, reader, sample, rng)
         finish = _assemble_separated if is_separated(done) else assemble
         record = finish(task, objective, reader, sample, done)
     info = replace(record.fit_info, reads=record.fit_info.reads + reads)
@@ -79,6 +84,21 @@ def coordinates_for(
     if prior is None:
         return orthonormal(found, reader, sample, rows), prior, int(again)
     return *orthonormal_with_earlier(found, prior, reader, rows), int(again)
+
+
+def units_of_estimate(task: Task, objective: Objective, done: Estimate) -> Coordinates | None:
+    """Coordinates in the units of gradients at the estimate, if those at the start differ.
+
+    Those of linear predictors do not. Rows that are read once, or after earlier ones, keep theirs.
+    """
+    if objective.linear or objective.prior is not None or task.is_single:
+        return None
+    local = done.local_model
+    return rescaled(objective.coordinates, local.meat / local.count)
+
+
+def theta_of(coordinates: Coordinates, done: Estimate) -> np.ndarray:
+    return coordinates.theta(done.local_model.point)
 
 
 def objective_of(

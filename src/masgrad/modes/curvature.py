@@ -4,14 +4,8 @@ Eigenvalues are those of H = D h D, with D such that no row of h is larger than 
 units, and by Sylvester's law their signs are those of H in any coordinates. An eigenvalue up to
 `FLAT` is rounding of 0.
 
-Whether the others are away from 0 in the population as well is a question of sampling error. To
-first order the eigenvalue of a unit vector v, at the stationary point theta of these rows, is a
-mean over rows of
-
-    v' h_i v  -  [d (v' h v) / d theta]' H^-1 g_i
-
-since theta itself moves by -H^-1 g_i / n for each row. Both derivatives are differences of the
-rows' gradients along v.
+Whether the others are away from 0 in the population as well is a question of sampling error
+(`fitting/optimise/nonconvex/flatness.py:influences`).
 """
 
 from typing import NamedTuple
@@ -19,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.optimise.nonconvex.flatness import influences
 from masgrad.modes.surface import Surface
 
 FLAT = 1e-6
@@ -26,9 +21,6 @@ FLAT = 1e-6
 
 SMALLEST_ROW = 1e-5
 """Size of a row of H, relative to the largest, below which it is not scaled up to 1."""
-
-DIFFERENCE = 1e-3
-"""Step of the differences along an eigenvector of the scaled H."""
 
 
 class Signature(NamedTuple):
@@ -96,9 +88,10 @@ def margin(surface: Surface, local: LocalModel, spectrum: Spectrum) -> float:
 
 def _error(surface: Surface, local: LocalModel, spectrum: Spectrum, k: int) -> float:
     """The standard error of an eigenvalue."""
-    phi, n, v = local.point, local.count, spectrum.vectors[:, k] / spectrum.size
-    here, up, down = (surface.row_gradients(phi + s * DIFFERENCE * v) for s in (0, 1, -1))
-    curvature = (up - down) @ v / (2 * DIFFERENCE)
-    bend = (up + down - 2 * here).sum(0) / (n * DIFFERENCE**2)
-    influence = curvature - here @ spectrum.solve(bend)
-    return float(np.sqrt(np.square(influence - influence.sum() / n).sum())) / n
+    n, v = local.count, spectrum.vectors[:, k] / spectrum.size
+
+    def solve(b: np.ndarray) -> np.ndarray:
+        return spectrum.solve(b / n)
+
+    found = influences(surface.row_gradients, local.point, v, solve)
+    return float(np.sqrt(np.square(found - found.sum() / n).sum())) / n

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from masgrad.data.arrays import blocks
-from masgrad.data.regression import weight_of
+from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.types import Rows
@@ -54,10 +53,12 @@ class Surface:
 
     def row_gradients(self, phi: np.ndarray) -> np.ndarray:
         """The gradient of every row in phi, times the row's weight, (n, p)."""
-        model, theta, a = self.objective.model, self.theta(phi), weight_of(self.rows)
-        G = np.concatenate([model.row_gradients(theta, block) for block in blocks(self.rows)])
-        G = G @ self.objective.coordinates.matrix
-        return G if a is None else a[:, None] * G
+        return self.objective.row_gradients(phi, self.rows)
+
+    @property
+    def weight(self) -> float:
+        """The total weight of the rows."""
+        return total_weight(self.rows)
 
     def theta(self, phi: np.ndarray) -> np.ndarray:
         """Parameters in the units of the user."""

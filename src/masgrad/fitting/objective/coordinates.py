@@ -30,6 +30,10 @@ LARGEST_CANCELLATION = 1e8
 """Squared shift times the condition number of H beyond which columns are centred row by row as
 well, because the remaining digits must tell collinear columns apart (powers of the year 1984)."""
 
+LARGEST_RANGE = 1e4
+"""Ratio of the sizes of two parameters' gradients at an estimate beyond which a fit is repeated in
+its units: a curvature below 1e-13 of the largest counts as none."""
+
 DENSE_COLUMNS = 64
 """Columns up to which sums are transformed by dense products."""
 
@@ -173,6 +177,20 @@ def identity(p: int) -> Coordinates:
 def of_scale(scale: np.ndarray) -> Coordinates:
     """phi = scale * theta."""
     return Coordinates(np.diag(1.0 / scale), np.zeros(len(scale)), scale)
+
+
+def rescaled(coordinates: Coordinates, meat: np.ndarray) -> Coordinates | None:
+    """Coordinates in which gradients have one size at the estimate; None if they nearly have.
+
+    Args:
+        coordinates: of a loss of one's own, in which they had at the start.
+        meat: mean of g g' at the estimate.
+    """
+    size = np.sqrt(np.diag(meat))
+    seen = size > 0
+    if not np.isfinite(size).all() or size.max() <= LARGEST_RANGE * size[seen].min(initial=np.inf):
+        return None
+    return of_scale(coordinates.scale * np.where(seen, size, 1.0))
 
 
 def of_design(X: np.ndarray) -> Coordinates:

@@ -243,6 +243,13 @@ class Objective:
         pairs = zip(points, totals, strict=True)
         return [self.from_raw_sums(phi, total, weight, n) for phi, total in pairs]
 
+    def row_gradients(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
+        """The gradient of every row of a loss of one's own, times its weight, (n, p)."""
+        theta, a = self.coordinates.theta(phi), weight_of(rows)
+        G = np.concatenate([self.model.row_gradients(theta, block) for block in blocks(rows)])
+        G = G @ self.coordinates.matrix
+        return G if a is None else a[:, None] * G
+
     def block_sums(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> RowSums:
         """Sums over one block, in phi."""
         sums = self._in_phi(self.raw_sums(self._argument(phi), rows, parts))

@@ -26,7 +26,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
-from masgrad.fitting.optimise.nonconvex.over_reads import minimum_over_reads
+from masgrad.fitting.optimise.nonconvex.over_reads import flat_minimum
 from masgrad.fitting.optimise.nonconvex.start import check_identified, is_flat
 from masgrad.fitting.optimise.plateau import (
     MOST_FLAT,
@@ -59,14 +59,14 @@ def estimate(
 ) -> Estimate:
     """The estimate; `start` is the local model at the sample's optimum."""
     single = options.passes == 1 or not reader.source.rereadable
-    flat = not (objective.linear or sample.complete) and is_flat(start)
-    if flat and (single or not options.open_ended):
+    flat = not objective.linear and objective.prior is None and is_flat(start)
+    if flat and not sample.complete and (single or not options.open_ended):
         check_identified(start, 1 if single else options.most_reads)
     if single and not sample.complete:
         return single_read(objective, reader, sample, start, options)
     reads = Reads(objective, reader, sample, start, options)
     if flat:
-        return minimum_over_reads(objective, reader, sample, start)
+        return flat_minimum(objective, reader, sample, start)
     if sample.complete:
         return replace(reads.estimate(), reads=1, gradient_reads=0)  # reading again costs nothing
     return reads.plain_newton() if options.passes == "newton" else reads.estimate()

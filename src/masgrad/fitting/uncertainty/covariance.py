@@ -24,6 +24,8 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.optimise.nonconvex.flatness import Curvatures
+from masgrad.fitting.optimise.nonconvex.loss import LossOfRows
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
@@ -79,6 +81,13 @@ class Uncertainty:
     undefined: np.ndarray | None = None
 
 
+def _on_shape(objective: Objective, local: LocalModel, sample: Sample) -> tuple[str, ...]:
+    """Notes on a loss that is far from a quadratic, or hardly curved, at the estimate."""
+    bent = check_kinks(objective, local, sample)
+    weak = Curvatures(LossOfRows(objective, sample.rows), local).note()
+    return tuple(note for note in (bent, weak) if note)
+
+
 def uncertainty(
     objective: Objective, reader: Reader, sample: Sample, done: Estimate, options: Options
 ) -> Uncertainty:
@@ -95,12 +104,12 @@ def _sandwich(
     if needs_deviance_pass(objective, reader, sample, options.open_ended):
         with reader.interruptible():
             local, reads = deviance_pass(objective, reader, sample, local), 1
-    bent = "" if objective.linear else check_kinks(objective, local, sample)
+    said = () if objective.linear else _on_shape(objective, local, sample)
     null = null_space(objective, reader, sample, local, done.separation)
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
     noise = _gradient_noise(objective, local, sample.design_effect)
-    leveraged, notes, undefined = local, ((bent,) if bent else ()), None
+    leveraged, notes, undefined = local, said, None
     if cov_type == "HC3":
         cov_type, notes = "HC0", (*notes, "HC3 was stopped: HC0 instead.")
         with reader.interruptible():

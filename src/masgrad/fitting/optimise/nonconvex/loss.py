@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -30,6 +31,15 @@ class Loss(Protocol):
         """By how much the loss falls from phi to each of the ends, (K, p)."""
         ...
 
+    def row_gradients(self, phi: np.ndarray) -> np.ndarray:
+        """The gradients of rows in memory, a random part or all, times their weights, (n, p)."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """The total weight of these rows."""
+        ...
+
 
 @dataclass(frozen=True)
 class LossOfRows:
@@ -43,6 +53,13 @@ class LossOfRows:
 
     def falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
         return self.objective.falls(phi, ends, self.rows)
+
+    def row_gradients(self, phi: np.ndarray) -> np.ndarray:
+        return self.objective.row_gradients(phi, self.rows)
+
+    @property
+    def weight(self) -> float:
+        return total_weight(self.rows)
 
 
 class Interrupted(Exception):
@@ -71,6 +88,13 @@ class LossOverReads:
         falls = self.reader.falls(self.objective, self.sample, phi, ends)
         self._check()
         return falls
+
+    def row_gradients(self, phi: np.ndarray) -> np.ndarray:
+        return self.objective.row_gradients(phi, self.sample.rows)
+
+    @property
+    def weight(self) -> float:
+        return total_weight(self.sample.rows)
 
     def _begin(self) -> None:
         self.reads += 1

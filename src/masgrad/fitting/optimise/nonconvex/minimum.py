@@ -16,9 +16,9 @@ import numpy as np
 
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock
+from masgrad.fitting.optimise.nonconvex.flatness import FLAT, MAY_BE_FLAT, Curvatures
 from masgrad.fitting.optimise.nonconvex.loss import Loss
 from masgrad.fitting.optimise.nonconvex.trust_region import Quadratic
-from masgrad.models.gram import scaled_spectrum
 
 MOST_STEPS = 500
 """Steps of a descent, those that are refused among them."""
@@ -37,9 +37,6 @@ which the difference of their sums is known well enough."""
 
 SMALL_STEP, POLISHINGS = 1e-5, 3
 """Newton step, in standard errors of the rows, at which a descent ends, and such steps after it."""
-
-FLAT = 1e-8
-"""Eigenvalue of H, as a share of the largest, up to which a direction is flat."""
 
 FLAT_STEPS = np.array([1.0, -1.0, 3.0, -3.0])
 """Distances along a flat direction, in the coordinates' units, at which the loss is compared."""
@@ -78,14 +75,16 @@ def metric_of(local: LocalModel) -> Metric:
 
 
 def minimum_of(loss: Loss, phi: np.ndarray) -> LocalModel:
-    """The local model at a minimum of the loss."""
+    """The local model at a minimum of the loss, without curvature where that may be 0."""
     local = _descend(loss, loss.local_model(phi))
     for _ in range(ESCAPES):
         lower = lower_along_flat(loss, local)
         if lower is None:
             break
         local = _descend(loss, lower)
-    return local
+    curvatures = Curvatures(loss, local)
+    flat = curvatures.flat()
+    return curvatures.without(flat) if flat.any() else local
 
 
 def _descend(loss: Loss, local: LocalModel) -> LocalModel:
@@ -154,17 +153,12 @@ def _at(
 
 def lower_along_flat(loss: Loss, local: LocalModel) -> LocalModel | None:
     """The local model at the lowest of some points along directions in which H vanishes."""
-    for direction in flat_axes(local).T[:MOST_FLAT]:
+    curvatures = Curvatures(loss, local)
+    axes = curvatures.axes[:, np.abs(curvatures.values) <= MAY_BE_FLAT]
+    for direction in (axes / np.linalg.norm(axes, axis=0)).T[:MOST_FLAT]:
         ends = local.point + FLAT_STEPS[:, None] * direction
         falls = loss.falls(local.point, ends)
         best = int(np.argmax(falls))
         if falls[best] > np.sqrt(ROUNDING) * max(abs(local.loss), 1e-300):
             return loss.local_model(ends[best])
     return None
-
-
-def flat_axes(local: LocalModel) -> np.ndarray:
-    """Directions of phi of length 1 along which the scaled H is 0, to rounding, (p, k)."""
-    size, values, Q = scaled_spectrum(local.hessian)
-    axes = Q[:, np.abs(values) <= FLAT] / size[:, None]
-    return axes / np.maximum(np.linalg.norm(axes, axis=0), np.finfo(float).tiny)

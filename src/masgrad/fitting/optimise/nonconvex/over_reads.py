@@ -13,13 +13,13 @@ from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
 from masgrad.fitting.sources import Sample
 
 
-def minimum_over_reads(
+def flat_minimum(
     objective: Objective, reader: Reader, sample: Sample, start: LocalModel
 ) -> Estimate:
     """The minimum of all rows, from that of pilot rows; after Ctrl-C the latter."""
     loss = LossOverReads(objective, reader, sample)
     try:
-        local = minimum_of(loss, start.point)
+        local = start if sample.complete else minimum_of(loss, start.point)
     except Interrupted:
         local = start
     newton = local.wald_norm(local.newton())

@@ -12,7 +12,7 @@ from masgrad.fitting.identification.checks import check_curvature
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.nonconvex.loss import Loss, LossOfRows
-from masgrad.fitting.optimise.nonconvex.minimum import flat_axes, minimum_of
+from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
 from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import random_rows
@@ -60,7 +60,7 @@ def check_minimum(initial_curvature: float, local: LocalModel) -> None:
 
 def is_flat(local: LocalModel) -> bool:
     """Whether the loss is flat in some direction at its minimum."""
-    return flat_axes(local).shape[1] > 0
+    return local.null_directions.shape[1] > 0
 
 
 def check_identified(local: LocalModel, most_reads: int) -> None:
@@ -69,7 +69,7 @@ def check_identified(local: LocalModel, most_reads: int) -> None:
     Beside the minimum an eigenvalue that is 0 there is not, and would give an interval to
     parameters that have none.
     """
-    flat = flat_axes(local).shape[1]
+    flat = local.null_directions.shape[1]
     if flat:
         raise InputError(
             f"the loss is flat in {flat} of {len(local.point)} directions of theta at the minimum "
