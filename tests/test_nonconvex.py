@@ -1,11 +1,13 @@
 """Losses that need not be convex: minima from any start, and no saddle among the estimates."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
@@ -85,6 +87,116 @@ def test_a_start_at_which_the_gradient_of_every_row_vanishes(rng):
     law = r.law.push(lambda t: t[0] * t[1])
     np.testing.assert_allclose(r.params[0], r.params[1], rtol=1e-9)
     np.testing.assert_allclose([law.mean[0], law.sd[0]], [slope.params[0], slope.bse[0]], rtol=1e-6)
+
+
+# Units, plateaus, rows in any order.
+
+
+def student(t, z):
+    """Of the t law with 3 degrees of freedom, with the logarithm of its scale."""
+    u = (z["y"] - t[0] - t[1] * z["x"]) / jnp.exp(t[2])
+    return 2 * jnp.log1p(u**2 / 3) + t[2]
+
+
+def heavy(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return {"x": x, "y": 5 + 2 * x + rng.standard_t(3, size=n)}
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-4, 1e5])
+@pytest.mark.parametrize("n", [500, 40_000])
+def test_a_scale_far_from_its_start_is_identified(size, n):
+    """At the estimate gradients of the scale are `size` times those of the others."""
+    rows = heavy(n)
+    begin = {"start": [0.0, 0.0, 0.0]} if size < 1 else {"starts": 3}
+    plain = mg.fit(mg.CustomLoss(student, 3), rows, start=[5.0, 2.0, 0.0])
+    r = mg.fit(mg.CustomLoss(student, 3), rows | {"y": rows["y"] * size}, **begin)
+    units = np.array([size, size, 1.0])
+    away = (r.params - [0, 0, np.log(size)]) / units - plain.params
+    assert np.abs(away / plain.bse).max() < 2e-3
+    np.testing.assert_allclose(r.bse / units, plain.bse, rtol=1e-3)
+
+
+def test_a_far_start_of_a_scale():
+    rows = heavy(500)
+    found = [
+        mg.fit(mg.CustomLoss(student, 3), rows, start=[0.0, 0.0, t]) for t in (0.0, 10.0, 15.0)
+    ]
+    np.testing.assert_allclose([r.params for r in found], [found[0].params] * 3, rtol=1e-6)
+
+
+def test_a_flat_valley_has_no_interval():
+    """A tanh unit on noise: weights go to infinity, ever more slowly, and the loss hardly falls."""
+    rng = np.random.default_rng(5)
+    rows = {"x": rng.normal(size=3000), "y": rng.normal(size=3000)}
+
+    def loss(t, z):
+        return 0.5 * (z["y"] - t[3] - t[2] * jnp.tanh(t[0] * z["x"] + t[1])) ** 2
+
+    refused = 0
+    for start in np.random.default_rng(1).normal(size=(8, 4)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                r = mg.fit(mg.CustomLoss(loss, 4), rows, start=start)
+        except InputError as error:
+            assert "still falls" in str(error)
+            refused += 1
+            continue
+        assert r.status is mg.Status.NOT_IDENTIFIED
+        far = np.abs(r.params) > 100
+        assert (r.bse[far] > np.abs(r.params[far])).all()
+    assert refused <= 2
+
+
+def test_a_curvature_within_its_sampling_error_has_a_note():
+    """Two components for one cluster: at equal means H is 0 along their difference."""
+    said = []
+    for apart in (0.0, 2.0):
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            z = rng.choice([0.0, apart], 2000) + rng.normal(size=2000)
+            said.append("H has an eigenvalue of" in mg.fit(mg.GaussianMixture(2, 1.0), z).summary())
+    assert said == [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize("level", [2.0, 5.0, 10.0])
+def test_a_redescending_loss_with_a_rare_dummy(level):
+    """A first step that is long in theta, where gradients are small, ended on the plateau."""
+    rng = np.random.default_rng(0)
+    rare = (rng.random(20_000) < 0.02) * 1.0
+    X = np.column_stack([np.ones(20_000), rng.normal(size=20_000), rare])
+    rows = {"x": X, "y": X @ [level, 1, -1] + rng.standard_t(3, size=20_000)}
+    model = mg.CustomLoss(lambda t, z: 1 - jnp.exp(-(((z["y"] - z["x"] @ t) / 2) ** 2) / 2), 3)
+    r = mg.fit(model, rows)
+    best = mg.fit(model, rows, start=[level, 1.0, -1.0])
+    np.testing.assert_allclose(r.params, best.params, atol=1e-6)
+    assert r.status is mg.Status.CONVERGED
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+@pytest.mark.parametrize("by", ["x", "y"])
+def test_a_sorted_file_of_one_piece(by, tmp_path):
+    """Its pilot rows are the first ones, which say nothing of the others."""
+    frame = pd.DataFrame(heavy(100_000)).sort_values(by)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=len(frame))
+    model = mg.CustomLoss(student, 3)
+    plain = mg.fit(model, frame)
+    for begin in ({}, {"start": [5.0, 2.0, 0.0]}, {"passes": "converge"}):
+        r = mg.fit(model, tmp_path / "rows.parquet", **begin)
+        assert np.abs((r.params - plain.params) / plain.bse).max() < 0.01
+        np.testing.assert_allclose(r.bse, plain.bse, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::masgrad.errors.OrderWarning")
+def test_a_sorted_stream_of_a_mixture():
+    rng = np.random.default_rng(0)
+    z = np.sort(np.where(rng.random(60_000) < 0.5, -2.0, 2.0) + rng.normal(size=60_000))
+    model = mg.GaussianMixture(2, 1.0)
+    r = mg.fit(model, mg.Stream(lambda: (z[k : k + 5000] for k in range(0, 60_000, 5000))))
+    plain = mg.fit(model, z)
+    assert np.abs((r.params - plain.params) / plain.bse).max() < 0.01
 
 
 def test_units_of_a_fit_are_in_order():

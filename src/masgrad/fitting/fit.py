@@ -4,7 +4,7 @@ source -> Sample -> Objective -> Start -> Estimate -> Fitted
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -13,10 +13,16 @@ import numpy as np
 from masgrad.cores import own_cores
 from masgrad.data.arrays import blocks, count_rows, is_structured
 from masgrad.data.source import Source
-from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.identification.checks import explain, no_positive_response, without_minimum
+from masgrad.fitting.identification.checks import explain, without_minimum
+from masgrad.fitting.identification.enough import (
+    check_count,
+    check_means,
+    check_responses,
+    check_sample,
+    check_weight,
+)
 from masgrad.fitting.identification.rank import Separation, sample_has_optimum
 from masgrad.fitting.identification.recession import undecided
 from masgrad.fitting.identification.separation import NotSeparated, find_separation, with_signs
@@ -24,7 +30,7 @@ from masgrad.fitting.objective.coordinates import Coordinates, is_ill_conditione
 from masgrad.fitting.objective.factor import orthonormal, orthonormal_with_earlier
 from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import Monitor
-from masgrad.fitting.objective.objective import BadBlock, Objective, Parts, response_range
+from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.nonconvex.start import check_minimum
@@ -33,12 +39,11 @@ from masgrad.fitting.optimise.start import WARM_UP_ROWS, coordinates_of, find_st
 from masgrad.fitting.sources import FEWEST_PILOT_ROWS, Sample, take_sample
 from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
-from masgrad.models.model import Model
 from masgrad.progress import Progress
 
 NO_MINIMUM = (
-    "the reads ended where the mean loss has no minimum, so there is no estimate to give an "
-    "interval for; try other starts, or a smaller model"
+    "the search ended where the mean loss still falls, or has kinks, and there is no estimate to "
+    "give an interval for; try other starts (starts=10), a ridge, or a smaller model"
 )
 
 
@@ -53,11 +58,8 @@ def fit_source(
         objective = objective_of(task, coordinates, prior)
         sample = sample_for(objective, sample)
         done = find_estimate(task, objective, reader, sample, rng)
-        own = units_of_estimate(task, objective, done)
-        if own is not None and not reader.monitor.interrupted:
-            reads, objective = reads + done.reads, objective_of(task, own)
-            there = replace(task, options=replace(task.options, start=theta_of(coordinates, done)))
-            done = find_estimate(there, objective, reader, sample, rng)
+        if not (objective.linear or task.is_single or reader.monitor.interrupted):
+            objective, done = in_own_units(task, objective, reader, sample, done, rng)
         finish = _assemble_separated if is_separated(done) else assemble
         record = finish(task, objective, reader, sample, done)
     info = replace(record.fit_info, reads=record.fit_info.reads + reads)
@@ -86,19 +88,29 @@ def coordinates_for(
     return *orthonormal_with_earlier(found, prior, reader, rows), int(again)
 
 
-def units_of_estimate(task: Task, objective: Objective, done: Estimate) -> Coordinates | None:
-    """Coordinates in the units of gradients at the estimate, if those at the start differ.
+def in_own_units(
+    task: Task,
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    rng: np.random.Generator,
+) -> tuple[Objective, Estimate]:
+    """The fit again from its estimate, in the units of gradients there, if they are others.
 
-    Those of linear predictors do not. Rows that are read once, or after earlier ones, keep theirs.
+    On a plateau there may be no minimum in these; then the first estimate stands.
     """
-    if objective.linear or objective.prior is not None or task.is_single:
-        return None
     local = done.local_model
-    return rescaled(objective.coordinates, local.meat / local.count)
-
-
-def theta_of(coordinates: Coordinates, done: Estimate) -> np.ndarray:
-    return coordinates.theta(done.local_model.point)
+    own = rescaled(objective.coordinates, local.meat / local.count)
+    if own is None or objective.prior is not None:
+        return objective, done
+    start = objective.coordinates.theta(local.point)
+    task, again = replace(task, options=replace(task.options, start=start)), objective_of(task, own)
+    try:
+        found = find_estimate(task, again, reader, sample, rng)
+    except NotConvex:
+        return objective, done
+    return again, replace(found, reads=done.reads + (0 if sample.complete else found.reads))
 
 
 def objective_of(
@@ -144,36 +156,15 @@ def find_estimate(
     rng: np.random.Generator,
 ) -> Estimate:
     """The optimum of the objective over all rows."""
-    _check_count(objective, reader.source, sample)
+    check_count(objective, reader.source, sample)
     if objective.prior is None:
         check_sample(task.model, sample)
-    _check_means(task, objective, sample)
+    check_means(task, objective, sample)
     done = _optimum(task, objective, reader, sample, rng)
-    _check_weight(objective, done.local_model)
+    check_weight(objective, done.local_model)
     if objective.prior is None:
         check_responses(task.model, reader.monitor.response_range)
     return done
-
-
-def _check_means(task: Task, objective: Objective, sample: Sample) -> None:
-    """Refuse responses that are never positive if means must be: they would fall to 0 for ever.
-
-    If that is so for the pilot rows, other rows are looked at until one is positive.
-    """
-    family, constant = objective.family, objective.coordinates.constant
-    if family is None or family.name != "gaussian" or family.link == "identity":
-        return
-    if constant is None or objective.prior is not None or not (sample.rows[1] <= 0).all():
-        return
-    if not (sample.complete or task.source.rereadable):
-        return
-    if sample.complete:
-        none = True
-    else:
-        with closing(task.source.blocks()) as rest:
-            none = all((rows[1] <= 0).all() for rows in rest)
-    if none:
-        raise no_positive_response(task.terms and task.terms.response, family)
 
 
 def _optimum(
@@ -269,48 +260,6 @@ def _sample_of(
     if few and not sample.complete:
         rest = take_sample(source, task.is_single, task.options.memory // 8, rng)
     return sample_for(objective, rest), rng
-
-
-def check_sample(model: Model, sample: Sample) -> None:
-    """Responses of a complete sample: admitted by the family, and with something to estimate."""
-    if sample.complete and isinstance(model, GLM):
-        low, high = response_range(sample.rows)
-        if not (low >= model.family.lowest and high <= model.family.highest):
-            raise BadBlock(sample.rows)
-        check_responses(model, (low, high))
-
-
-def check_responses(model: Model, seen: tuple[float, float]) -> None:
-    """Refuse responses that leave the family nothing to estimate; `seen` is their range."""
-    if not isinstance(model, GLM):
-        return
-    (low, high), family = seen, model.family
-    if family.name == "bernoulli" and low == high:
-        raise InputError(f"every response is {low:g}: with a single class there is nothing to fit")
-    if family.lowest == 0 and high == 0:
-        raise InputError("every response is 0: the rates have no estimate but 0")
-
-
-def _check_count(objective: Objective, source: Source, sample: Sample) -> None:
-    """Refuse as many parameters as rows, unless there is a penalty."""
-    p = objective.model.dim(sample.rows)
-    known = count_rows(sample.rows) if sample.complete else source.count
-    earlier = 0 if objective.prior is None else objective.prior.rows
-    if known is not None and known + earlier <= p and objective.ridge.matrix is None:
-        total = f"{known + earlier} row{'s' * (known + earlier != 1)}"
-        raise IdentificationError(
-            f"{total} cannot estimate {p} parameters with intervals; more rows than parameters are "
-            "needed"
-        )
-
-
-def _check_weight(objective: Objective, local: LocalModel) -> None:
-    """Refuse weights that sum to no more than the number of parameters."""
-    if local.count <= len(local.point) < local.rows and objective.ridge.matrix is None:
-        raise IdentificationError(
-            f"weights sum to {local.count:g}, and there are {len(local.point)} parameters: weights "
-            "are frequencies, the number of rows that each row stands for; multiply them"
-        )
 
 
 def _two_reads(source: Source) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
+from masgrad.fitting.optimise.nonconvex.loss import row_gradients
 from masgrad.types import Rows
 
 HESSIAN = Parts(meat=False)
@@ -53,12 +54,17 @@ class Surface:
 
     def row_gradients(self, phi: np.ndarray) -> np.ndarray:
         """The gradient of every row in phi, times the row's weight, (n, p)."""
-        return self.objective.row_gradients(phi, self.rows)
+        return row_gradients(self.objective, phi, self.rows)
 
     @property
     def weight(self) -> float:
         """The total weight of the rows."""
         return total_weight(self.rows)
+
+    @property
+    def units(self) -> np.ndarray:
+        """theta = units phi, (p, p)."""
+        return self.objective.coordinates.matrix
 
     def theta(self, phi: np.ndarray) -> np.ndarray:
         """Parameters in the units of the user."""

@@ -14,8 +14,8 @@ from masgrad.data.formula.many_levels import ManyLevels, many_levels
 from masgrad.data.regression import with_design
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
-from masgrad.fitting.fit import check_responses
 from masgrad.fitting.identification.checks import explain, without_minimum
+from masgrad.fitting.identification.enough import check_responses
 from masgrad.fitting.levels.arrow import Vector, eliminate
 from masgrad.fitting.levels.assemble import assemble_levels, rounding_squares
 from masgrad.fitting.levels.design import LevelDesign

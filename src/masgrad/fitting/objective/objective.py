@@ -30,11 +30,7 @@ from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel, Ridge
 from masgrad.models.families.canonical import Gaussian
 from masgrad.models.families.family import Family
-from masgrad.models.glm import (
-    GLM,
-    information_sum,
-    linear_sums,
-)
+from masgrad.models.glm import GLM, information_sum, linear_sums
 from masgrad.models.gram import SinglePrecision
 from masgrad.models.model import Model, RowSums, add
 from masgrad.types import Rows
@@ -230,25 +226,15 @@ class Objective:
         return self.from_raw_sums(phi, total, total_weight(rows), count_rows(rows))
 
     def local_models(self, points: np.ndarray, rows: Rows) -> list[LocalModel]:
-        """The local models of rows in memory at several points, (K, p), together."""
-        if self.family is not None:
-            return [self.local_model(phi, rows) for phi in points]
+        """The local models of rows in memory at several points, (K, p), of no linear predictor."""
         at, totals = np.stack([self._argument(phi) for phi in points]), []
         for block in blocks(rows):
             sums = self.model.row_sums_at(at, block)
             for each in sums:
                 self._check(block, each)
-            totals = [add(a, b) for a, b in zip(totals, sums, strict=True)] if totals else sums
-        weight, n = total_weight(rows), count_rows(rows)
-        pairs = zip(points, totals, strict=True)
-        return [self.from_raw_sums(phi, total, weight, n) for phi, total in pairs]
-
-    def row_gradients(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
-        """The gradient of every row of a loss of one's own, times its weight, (n, p)."""
-        theta, a = self.coordinates.theta(phi), weight_of(rows)
-        G = np.concatenate([self.model.row_gradients(theta, block) for block in blocks(rows)])
-        G = G @ self.coordinates.matrix
-        return G if a is None else a[:, None] * G
+            totals = list(map(add, totals, sums)) if totals else sums
+        size = total_weight(rows), count_rows(rows)
+        return [self.from_raw_sums(phi, s, *size) for phi, s in zip(points, totals, strict=True)]
 
     def block_sums(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> RowSums:
         """Sums over one block, in phi."""

@@ -26,7 +26,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
-from masgrad.fitting.optimise.nonconvex.over_reads import flat_minimum
+from masgrad.fitting.optimise.nonconvex.over_reads import minimum_over_reads
 from masgrad.fitting.optimise.nonconvex.start import check_identified, is_flat
 from masgrad.fitting.optimise.plateau import (
     MOST_FLAT,
@@ -66,10 +66,12 @@ def estimate(
         return single_read(objective, reader, sample, start, options)
     reads = Reads(objective, reader, sample, start, options)
     if flat:
-        return flat_minimum(objective, reader, sample, start)
+        return minimum_over_reads(objective, reader, sample, start)
     if sample.complete:
         return replace(reads.estimate(), reads=1, gradient_reads=0)  # reading again costs nothing
-    return reads.plain_newton() if options.passes == "newton" else reads.estimate()
+    if objective.linear or objective.prior is not None or not options.open_ended:
+        return reads.by_newton()
+    return reads.descending()
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,29 @@ class Reads:
     sample: Sample
     start: LocalModel
     options: Options
+
+    def by_newton(self) -> Estimate:
+        """The estimate, from the start that the user's passes ask for."""
+        return self.plain_newton() if self.options.passes == "newton" else self.estimate()
+
+    def descending(self) -> Estimate:
+        """The estimate of a loss that need not be convex: by descent, if Newton's steps fail.
+
+        So they may if pilot rows are unlike the others.
+        """
+        objective, sample, rows = self.objective, self.sample, self.sample.rows
+        try:
+            done = self.by_newton()
+            if done.remainder <= LARGEST_UNJUDGED or self.reader.monitor.interrupted:
+                return done
+            others = [done.local_model.point]
+        except NotConvex:
+            done, others = None, []
+        own = self.options.start
+        theta = objective.model.initial_theta(rows) if own is None else own
+        others.append(objective.coordinates.phi(objective.model.theta(theta, rows)))
+        again = minimum_over_reads(objective, self.reader, sample, self.start, others)
+        return replace(again, reads=again.reads + (0 if done is None else done.reads))
 
     def estimate(self) -> Estimate:
         """Stochastic or, in memory, plain steps; if they lead nowhere, others from a safe start.

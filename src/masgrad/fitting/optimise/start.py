@@ -23,7 +23,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import domain_in_words
 from masgrad.fitting.identification.rank import FEWEST_ASKED_PER_COLUMN
 from masgrad.fitting.objective.coordinates import Coordinates, of_design, of_scale
-from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights
@@ -98,7 +98,7 @@ def find_start(
     if objective.prior is not None:
         return Start(objective.local_model(objective.prior.point, rows))
     if not objective.linear:
-        return Start(*lowest_minimum(objective, rows, options, rng))
+        return _minimum(objective, sample, rows, options, rng)
     phi = _first_point(objective, rows, options.start)
     p, again = len(phi), objective.linear and sample.remaining is None
     wide, thin = again and p > WIDE_COLUMNS, again and is_structured(rows)
@@ -126,6 +126,20 @@ def find_start(
     if first is not rows:
         end = optimum_of(objective, rows, end, weight, enough, steps=newton)
     return Start(objective.local_model(end, rows))
+
+
+def _minimum(
+    objective: Objective, sample: Sample, rows: Rows, options: Options, rng: np.random.Generator
+) -> Start:
+    """A minimum of these rows; the start itself if they have none but others may be read."""
+    try:
+        return Start(*lowest_minimum(objective, rows, options, rng))
+    except NotConvex:
+        if sample.complete or sample.remaining is not None or not options.open_ended:
+            raise
+    theta = objective.model.initial_theta(rows) if options.start is None else options.start
+    phi = objective.coordinates.phi(objective.model.theta(theta, rows))
+    return Start(objective.local_model(phi, rows))
 
 
 def _growing(rows: Rows, few_suffice: bool, rng: np.random.Generator) -> list[Rows]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from masgrad.errors import AccuracyWarning, InputError, say
-from masgrad.fitting.fit import check_responses, check_sample, objective_of
+from masgrad.fitting.fit import objective_of
 from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.identification.enough import check_responses, check_sample
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader

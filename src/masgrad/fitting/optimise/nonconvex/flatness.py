@@ -68,11 +68,12 @@ class Curvatures:
     def flat(self) -> np.ndarray:
         """Which eigenvalues are 0, to rounding or within their sampling error: a mask.
 
-        A tiny negative one at the end of a descent is flat: the loss does not fall along it.
+        At the end of a descent the loss does not fall along a negative one, far enough to matter.
         """
         flat = (self.values <= FLAT) & (self.values >= -MAY_BE_FLAT)
-        for k in np.flatnonzero((self.values > FLAT) & (self.values <= MAY_BE_FLAT)):
-            flat[k] = self.values[k] <= CLEAR * self.error(int(k))
+        near = (self.values >= -WEAK) & (self.values <= MAY_BE_FLAT)
+        for k in np.flatnonzero(near & ~flat):
+            flat[k] = abs(self.values[k]) <= CLEAR * self.error(int(k))
         return flat
 
     def weakest(self) -> tuple[float, float] | None:

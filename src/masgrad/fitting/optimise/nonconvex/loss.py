@@ -8,7 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from masgrad.data.regression import total_weight
+from masgrad.data.arrays import blocks
+from masgrad.data.regression import total_weight, weight_of
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -40,6 +41,11 @@ class Loss(Protocol):
         """The total weight of these rows."""
         ...
 
+    @property
+    def units(self) -> np.ndarray:
+        """theta = units phi, (p, p)."""
+        ...
+
 
 @dataclass(frozen=True)
 class LossOfRows:
@@ -55,51 +61,65 @@ class LossOfRows:
         return self.objective.falls(phi, ends, self.rows)
 
     def row_gradients(self, phi: np.ndarray) -> np.ndarray:
-        return self.objective.row_gradients(phi, self.rows)
+        return row_gradients(self.objective, phi, self.rows)
 
     @property
     def weight(self) -> float:
         return total_weight(self.rows)
+
+    @property
+    def units(self) -> np.ndarray:
+        return self.objective.coordinates.matrix
 
 
 class Interrupted(Exception):
     """Ctrl-C ended a read, whose sums are of a part of the rows."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class LossOverReads:
-    """Of all rows, which are read for every answer; `points` are those of the local models."""
+    """Of all rows, which are read for every answer; `reads` lists where, None for falls."""
 
     objective: Objective
     reader: Reader
     sample: Sample
-    points: list[np.ndarray] = field(default_factory=list)
-    reads: int = 0
+    reads: list[np.ndarray | None] = field(default_factory=list)
 
     def local_model(self, phi: np.ndarray) -> LocalModel:
-        self._begin()
-        self.points.append(phi)
+        self._begin(phi)
         local = self.reader.read(self.objective, phi)
         self._check()
         return local
 
     def falls(self, phi: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        self._begin()
+        self._begin(None)
         falls = self.reader.falls(self.objective, self.sample, phi, ends)
         self._check()
         return falls
 
     def row_gradients(self, phi: np.ndarray) -> np.ndarray:
-        return self.objective.row_gradients(phi, self.sample.rows)
+        return row_gradients(self.objective, phi, self.sample.rows)
 
     @property
     def weight(self) -> float:
         return total_weight(self.sample.rows)
 
-    def _begin(self) -> None:
-        self.reads += 1
+    @property
+    def units(self) -> np.ndarray:
+        return self.objective.coordinates.matrix
+
+    def _begin(self, phi: np.ndarray | None) -> None:
+        self.reads.append(phi)
         self.reader.restart()
 
     def _check(self) -> None:
         if self.reader.monitor.interrupted:
             raise Interrupted
+
+
+def row_gradients(objective: Objective, phi: np.ndarray, rows: Rows) -> np.ndarray:
+    """The gradient of every row in phi, times its weight, (n, p)."""
+    theta, a = objective.coordinates.theta(phi), weight_of(rows)
+    G = np.concatenate([objective.model.row_gradients(theta, block) for block in blocks(rows)])
+    G = G @ objective.coordinates.matrix
+    return G if a is None else a[:, None] * G

@@ -27,7 +27,7 @@ LEAST_VARIANCE = 1e-4
 """Variance of gradients along a direction, as a share of the largest, that the metric assumes: a
 flat direction has none, and steps along it would be as long as one likes."""
 
-ACCEPTED, GOOD, POOR = 1e-4, 0.75, 0.25
+ACCEPTED, GOOD, POOR = 0.1, 0.75, 0.25
 """Fall of the loss, as a share of the predicted one, from which a step is taken, the radius doubled
 if the step was that long, and below which the radius becomes a quarter of the step."""
 
@@ -46,14 +46,12 @@ MOST_FLAT, ESCAPES = 8, 5
 
 
 class Metric(NamedTuple):
-    """Coordinates u of a step s = A u in which MasGrad's direction is steepest descent."""
+    """Coordinates u of a step s = A u in which MasGrad's direction is steepest descent.
+
+    A has norm 1, so that a step of length r moves phi by up to r wherever V is measured.
+    """
 
     half: np.ndarray
-
-    @property
-    def unit(self) -> float:
-        """Length of a step in u over which no combination of parameters moves by more than 1."""
-        return float(1 / np.linalg.norm(self.half, 2))
 
     def quadratic(self, local: LocalModel) -> tuple[Quadratic, np.ndarray]:
         """The local model in these coordinates, and the eigenvectors of H as steps."""
@@ -71,7 +69,8 @@ def metric_of(local: LocalModel) -> Metric:
     values, Q = np.linalg.eigh(local.meat / local.count - np.outer(b, b))
     if values[-1] < np.finfo(float).tiny:
         return Metric(np.eye(len(b)))
-    return Metric(Q * np.maximum(values, LEAST_VARIANCE * values[-1]) ** -0.25)
+    half = Q * np.maximum(values / values[-1], LEAST_VARIANCE) ** -0.25
+    return Metric(half / np.linalg.norm(half, 2))
 
 
 def minimum_of(loss: Loss, phi: np.ndarray) -> LocalModel:
@@ -88,9 +87,12 @@ def minimum_of(loss: Loss, phi: np.ndarray) -> LocalModel:
 
 
 def _descend(loss: Loss, local: LocalModel) -> LocalModel:
-    """Steps of a trust region until one is too short to matter; the first moves phi by up to 1."""
-    metric = metric_of(local)
-    radius, (model, axes) = metric.unit, metric.quadratic(local)
+    """Steps of a trust region until one is too short to matter.
+
+    The first moves phi, and theta, by up to 1: phi is large where gradients at the start are small.
+    """
+    radius = min(1.0, 1 / float(np.linalg.norm(loss.units, 2)))
+    model, axes = metric_of(local).quadratic(local)
     for _ in range(MOST_STEPS):
         u = model.minimum(radius)
         expected = -model(u)
@@ -154,7 +156,7 @@ def _at(
 def lower_along_flat(loss: Loss, local: LocalModel) -> LocalModel | None:
     """The local model at the lowest of some points along directions in which H vanishes."""
     curvatures = Curvatures(loss, local)
-    axes = curvatures.axes[:, np.abs(curvatures.values) <= MAY_BE_FLAT]
+    axes = curvatures.axes[:, curvatures.values <= MAY_BE_FLAT]
     for direction in (axes / np.linalg.norm(axes, axis=0)).T[:MOST_FLAT]:
         ends = local.point + FLAT_STEPS[:, None] * direction
         falls = loss.falls(local.point, ends)

@@ -25,6 +25,9 @@ SEVERAL_STARTS = 10
 MODE_ROWS, FIRST_ROWS = 1 << 12, 1 << 13
 """Rows on which starts are tried, and rows of the first descent."""
 
+NO_GRADIENT = 0.1
+"""Gradient at a minimum, in its standard errors."""
+
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
 
@@ -53,9 +56,16 @@ def lowest_minimum(
 
 
 def check_minimum(initial_curvature: float, local: LocalModel) -> None:
-    """Refuse a loss that falls for ever, like an exponential: its curvature is lost on the way."""
-    if _largest_curvature(local) < LOST_CURVATURE * initial_curvature:
-        raise InputError("the loss keeps falling, and its curvature is gone: it has no minimum")
+    """Refuse a loss that falls for ever, like an exponential: its curvature is lost on the way.
+
+    At a minimum, which may be as flat beside a start in other units, the gradient is 0.
+    """
+    lost = _largest_curvature(local) < LOST_CURVATURE * initial_curvature
+    if lost and not _score(local) < NO_GRADIENT:
+        raise InputError(
+            "from this start the loss keeps falling, and its curvature is gone: it has no minimum "
+            "there; try start= or starts="
+        )
 
 
 def is_flat(local: LocalModel) -> bool:
@@ -113,3 +123,13 @@ def _of_all(loss: Loss, starts: list[np.ndarray]) -> LocalModel:
 
 def _largest_curvature(local: LocalModel) -> float:
     return float(np.abs(local.hessian).max()) / local.count
+
+
+def _score(local: LocalModel) -> float:
+    """(G'M^-1 G)^1/2: the gradient in its standard errors, also where both have become tiny."""
+    size = np.sqrt(np.diag(local.meat))
+    if (size[local.gradient != 0] == 0).any():  # squares have underflown
+        return np.inf
+    size = np.where(size > 0, size, 1.0)
+    along = local.gradient / size
+    return float(np.sqrt(along @ np.linalg.pinv(local.meat / size / size[:, None]) @ along))
