@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from masgrad.errors import InputError
 from masgrad.types import Array
@@ -71,6 +70,8 @@ class Exchangeable:
 
     def nearest(self, theta: Array, to: Array, scale: Array = 1.0) -> np.ndarray:
         """The equal of theta that is nearest to another point, in units of `scale`."""
+        from scipy.optimize import linear_sum_assignment  # heavy, and every fit loads this file
+
         theta, other = np.array(theta, dtype=np.float64), np.asarray(to, dtype=np.float64)
         size = np.broadcast_to(np.asarray(scale, dtype=np.float64), theta.shape)[self.units]
         signs = (1.0, -1.0) if self.flips else (1.0,)
