@@ -246,6 +246,13 @@ def test_a_schedule_may_begin_and_end_at_zero(problem, name):
     np.testing.assert_array_equal(moved > 0, [False, True, True, True, False, False])
 
 
+@pytest.mark.parametrize("T", [5, 10, 200])
+def test_a_linear_decay_ends_at_the_rounding_error_of_zero(T):
+    z = np.random.default_rng(0).normal(size=(50, 1))
+    tr = mg.run(mg.sgd(lambda t: 0.1 * (1 - t / T)), scenarios.mean_model(1), z, [3.0], T + 1, 5, 4)
+    np.testing.assert_allclose(tr.theta[:, -1], tr.theta[:, -2], atol=1e-12)
+
+
 def test_identity_covariance_makes_masgrad_sgd(rng):
     """V = I: the two chains are the same path, and the diffusion has beta = 2n / eta."""
     Z, model = scenarios.standardised(rng, 64, 3), scenarios.mean_model(3)

@@ -199,6 +199,42 @@ def test_a_sorted_stream_of_a_mixture():
     assert np.abs((r.params - plain.params) / plain.bse).max() < 0.01
 
 
+def test_random_starts_are_in_the_units_of_columns():
+    """A column in units of a millionth: starts of size 1 were all on the plateau."""
+    rows = heavy(2000)
+    rows = {"x": rows["x"] * 1e6, "y": rows["y"] - 5}
+    model = mg.CustomLoss(
+        lambda t, z: 1 - jnp.exp(-(((z["y"] - t[0] - t[1] * z["x"]) / 3) ** 2) / 2), 2
+    )
+    r = mg.fit(model, rows, starts=10)
+    np.testing.assert_allclose(r.params * [1, 1e6], [0.0, 2.0], atol=0.2)
+    assert len(mg.landscape(model, rows, starts=5, halves=False, saddles=False).minima) >= 1
+
+
+def test_a_start_and_starts_exclude_each_other():
+    model = mg.CustomLoss(lambda t, z: (t[0] ** 2 - z) ** 2, 1)
+    with pytest.raises(InputError, match="two ways to begin"):
+        mg.fit(model, np.ones(50), start=[1.0], starts=3)
+
+
+def test_a_small_entry_of_a_flat_direction_counts():
+    """Functions that are constant along it have their errors whichever way it points."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 2))
+    rows = {"x": x, "y": x @ [2.0, 1e-4] + 0.1 * rng.normal(size=500)}
+
+    def loss(t, z):  # t[0] may take any share of the first slope
+        return 0.5 * (z["y"] - z["x"][0] * t[0] * t[1] - z["x"][1] * t[2] * t[1]) ** 2
+
+    for scale in (1.0, 3e3):
+        with pytest.warns(IdentificationWarning):
+            r = mg.fit(mg.CustomLoss(loss, 3), rows, start=[scale, 2 / scale, 1e-4 * scale])
+        law = r.law.push(lambda t: jnp.array([t[0] * t[1], t[2] * t[1]]))
+        plain = mg.fit(mg.Linear(), (x, rows["y"]))
+        np.testing.assert_allclose(law.sd, plain.bse, rtol=1e-4)
+        assert np.isinf(r.bse).all()
+
+
 def test_units_of_a_fit_are_in_order():
     """Components of a mixture and hidden units are those of their representative."""
     rng = np.random.default_rng(3)

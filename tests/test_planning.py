@@ -360,6 +360,17 @@ def test_a_survey_of_a_network_has_as_low_an_optimum_as_bfgs(seed):
     assert s.conditioning.alpha < 0 < s.plan_nonconvex(0.1, 0.2).steps
 
 
+def test_a_survey_begins_where_the_gradient_has_noise():
+    """At 0 the slopes of a product of coefficients have none, and V is singular."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 3))
+    y = np.square(x @ [1.0, -0.5, 2.0]) + 0.5 * rng.normal(size=500)
+    model = mg.CustomLoss(lambda t, z: 0.25 * (z["y"] - (z["x"] @ t) ** 2) ** 2, 3)
+    s = survey(model, {"x": x, "y": y})
+    np.testing.assert_allclose(np.abs(s.optimum), [1.0, 0.5, 2.0], atol=0.1)
+    assert s.plan_nonconvex(0.5, 0.2).steps > 0
+
+
 def test_a_saddle_is_no_optimum_of_a_survey(rng):
     """At equal means of a mixture, and where a product of parameters is 0, H is indefinite."""
     z = rng.choice([0.0, 3.0], 2000) + rng.normal(size=2000)

@@ -28,6 +28,8 @@ from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.types import Array, Rows
 
+ROUNDED_AWAY = 1e-12
+"""Size of a negative step that is the rounding error of 0: 0.1 (1 - t / 10) at t = 10."""
 STABILITY_DIM = 500
 STABILITY_ROWS = 4096
 OTHER_STARTS = 100
@@ -51,7 +53,7 @@ def check_schedule(kernel: Any, steps: int, first: int = 0) -> None:
             "write it with jax.numpy, as a function of the step number"
         ) from error
     for t, value in zip(ends, values, strict=True):
-        if value.ndim or not (np.isfinite(value) and value >= 0):
+        if value.ndim or not (np.isfinite(value) and value >= -ROUNDED_AWAY):
             raise InputError(
                 f"the step-size schedule gives {value} at step {t}; one finite number >= 0 is "
                 "needed"

@@ -50,6 +50,11 @@ def check_task(task: Task) -> None:
             f"starts={options.starts} is for losses that need not be convex, such as a mixture or "
             "one of your own; a linear predictor begins at its mean response: give start= instead"
         )
+    if options.starts is not None and options.start is not None:
+        raise InputError(
+            f"start= and starts={options.starts} are two ways to begin; give one of them: start= "
+            "where to begin, starts= how many random points"
+        )
     if not again and (options.passes not in (1, "auto") or options.method == "chains"):
         what = "chains" if options.method == "chains" else f"passes={options.passes!r}"
         raise InputError(

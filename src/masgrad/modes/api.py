@@ -10,6 +10,7 @@ from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.api import fit
 from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.optimise.nonconvex.start import random_start
 from masgrad.fitting.optimise.start import coordinates_of
 from masgrad.fitting.options import Options, options_of, takes_keywords
 from masgrad.fitting.results.result import Result
@@ -20,7 +21,7 @@ from masgrad.modes.records import Landscape
 from masgrad.modes.surface import Surface
 from masgrad.modes.symmetry import Canonical, as_symmetry
 from masgrad.progress import Progress
-from masgrad.types import Array, Rows, float64
+from masgrad.types import Array, float64
 
 KEYWORDS = (
     *("weights", "offset", "exposure", "formula", "cov_type", "memory", "block_size", "threads"),
@@ -112,9 +113,8 @@ def _quest(
     sample = _searched(source, memory, rng)
     coordinates = coordinates_of(model, sample.rows, None)
     surface = Surface(Objective(model, coordinates), sample.rows)
-    points = _starts(model, sample.rows, starts, rng)
-    canonical = as_symmetry(symmetry, model.units(sample.rows), points.shape[1])
-    phi = np.array([surface.phi(theta) for theta in points])
+    phi = _starts(surface, starts, rng)
+    canonical = as_symmetry(symmetry, model.units(sample.rows), phi.shape[1])
 
     def refit(theta: np.ndarray) -> Result:
         return fit(model, data, start=theta, **keywords)  # pyright: ignore
@@ -130,15 +130,16 @@ def _searched(source: Source, memory: int, rng: np.random.Generator) -> Sample:
     return Sample(random_rows(sample.rows, MOST_ROWS, rng), False)
 
 
-def _starts(model: Model, rows: Rows, starts: Any, rng: np.random.Generator) -> np.ndarray:
-    """Random starts, or those that were given, (m, p)."""
+def _starts(surface: Surface, starts: Any, rng: np.random.Generator) -> np.ndarray:
+    """Random starts in phi, or those that were given in theta, (m, p)."""
+    model, coordinates, rows = surface.objective.model, surface.objective.coordinates, surface.rows
     if np.ndim(starts) == 0:
         count = check_count("starts", starts, 1)
-        return np.array([model.random_theta(rows, rng) for _ in range(count)])
+        return np.array([random_start(model, coordinates, rows, rng) for _ in range(count)])
     given = np.asarray(starts, dtype=np.float64)
     if given.ndim != 2 or not len(given):
         raise InputError(
             f"starts has shape {given.shape}; a number is needed, or an array of them, "
             f"(m, {model.dim(rows)})"
         )
-    return np.array([model.theta(theta, rows) for theta in given])
+    return np.array([coordinates.phi(model.theta(theta, rows)) for theta in given])

@@ -11,7 +11,7 @@ import numpy as np
 from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
-from masgrad.fitting.optimise.nonconvex.loss import row_gradients
+from masgrad.fitting.objective.row_gradients import row_gradients
 from masgrad.types import Rows
 
 HESSIAN = Parts(meat=False)

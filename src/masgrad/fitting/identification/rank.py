@@ -21,7 +21,7 @@ import numpy as np
 from masgrad.data.arrays import blocks, count_rows
 from masgrad.errors import IdentificationError
 from masgrad.fitting.identification.checks import optimum_on_border
-from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.coordinates import Coordinates, moved_along
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
@@ -30,11 +30,8 @@ from masgrad.models.glm import add_offset
 from masgrad.models.gram import is_empty
 from masgrad.types import Rows
 
-SMALL_LOADING = 1e-3
-"""Share of a direction's largest loading up to which a parameter does not move along it."""
-
 SMALL_NULL_LOADING = 1e-6
-"""The same for the null space of rows, which is known to more digits."""
+"""The share of `moved_along` for null spaces of rows, which are known to many digits."""
 
 BORDER = 1e-9
 """Cosine between a row and a direction up to which the row lies on the border."""
@@ -141,7 +138,7 @@ class NullSpace:
     @cached_property
     def not_identified(self) -> np.ndarray:
         """Mask of the parameters that move along one of the directions."""
-        return self.is_empty | self.separated | moved_along(self.coordinates, self.flat)
+        return self.is_empty | self.separated | self._moved_along(self.flat)
 
     @cached_property
     def is_empty(self) -> np.ndarray:
@@ -156,7 +153,10 @@ class NullSpace:
     @cached_property
     def separated(self) -> np.ndarray:
         """Mask of the parameters that only separated rows determine."""
-        return moved_along(self.coordinates, self.recession, SMALL_NULL_LOADING)
+        return self._moved_along(self.recession)
+
+    def _moved_along(self, directions: np.ndarray) -> np.ndarray:
+        return moved_along(self.coordinates, directions, SMALL_NULL_LOADING)
 
     def theta(self, phi: np.ndarray) -> np.ndarray:
         """The estimate: infinite along recession directions, NaN if it has no value."""
@@ -165,16 +165,6 @@ class NullSpace:
             with np.errstate(invalid="ignore"):
                 theta = np.where(self.separated, self.separation.signs * np.inf, theta)
         return np.where(self.without_value, np.nan, theta)
-
-
-def moved_along(
-    coordinates: Coordinates, directions: np.ndarray, share: float = SMALL_LOADING
-) -> np.ndarray:
-    """Mask of the entries of theta that change along directions of phi, beyond rounding."""
-    if not directions.size:
-        return np.zeros(len(coordinates.matrix), bool)
-    loads = np.abs(coordinates.matrix @ directions) * np.abs(coordinates.scale[:, None])
-    return (loads > share * loads.max(0)).any(1)
 
 
 def null_space(

@@ -34,6 +34,9 @@ LARGEST_RANGE = 1e4
 """Ratio of the sizes of two parameters' gradients at an estimate beyond which a fit is repeated in
 its units: a curvature below 1e-13 of the largest counts as none."""
 
+SMALL_LOADING = 1e-3
+"""Share of a direction's largest loading up to which a parameter does not move along it."""
+
 DENSE_COLUMNS = 64
 """Columns up to which sums are transformed by dense products."""
 
@@ -289,3 +292,13 @@ def _reflect(U: np.ndarray, d: np.ndarray) -> np.ndarray:
     v = d.copy()
     v[0] -= _reflected_length(d)
     return U - np.outer(U @ v, v) * (2.0 / (v @ v))
+
+
+def moved_along(
+    coordinates: Coordinates, directions: np.ndarray, share: float = SMALL_LOADING
+) -> np.ndarray:
+    """Mask of the entries of theta that change along directions of phi, beyond rounding."""
+    if not directions.size:
+        return np.zeros(len(coordinates.matrix), bool)
+    loads = np.abs(coordinates.matrix @ directions) * np.abs(coordinates.scale[:, None])
+    return (loads > share * loads.max(0)).any(1)

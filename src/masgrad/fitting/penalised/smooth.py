@@ -25,7 +25,7 @@ from masgrad.fitting.penalised.notes import on_penalty
 from masgrad.fitting.sources import Sample, take_sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.task import Task
-from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
+from masgrad.fitting.uncertainty.diagnostics import FLAT_DIRECTIONS, Diagnostic, Diagnostics
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import ElasticNet
 
@@ -108,7 +108,7 @@ class SmoothPenalty(PenalisedMethod):
         record = assemble(task, self._penalised, self.reader, self.sample, shrunken.found)
         said = "only the penalty bounds every coefficient."
         found = Diagnostics(
-            Diagnostic(d.name, False, said) if d.name == "separation" else d
+            Diagnostic(d.name, False, said) if d.name in ("separation", FLAT_DIRECTIONS) else d
             for d in record.diagnostics
         )
         interrupted = record.status is Status.INTERRUPTED

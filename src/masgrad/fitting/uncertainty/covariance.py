@@ -19,7 +19,8 @@ import numpy as np
 
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.identification.checks import check_kinks
-from masgrad.fitting.identification.rank import NullSpace, listed, moved_along, null_space
+from masgrad.fitting.identification.rank import NullSpace, listed, null_space
+from masgrad.fitting.objective.coordinates import moved_along
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader

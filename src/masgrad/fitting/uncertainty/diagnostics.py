@@ -32,6 +32,9 @@ from masgrad.models.families.family import Family
 from masgrad.models.glm import add_offset
 from masgrad.types import Rows
 
+FLAT_DIRECTIONS = "flat directions"
+"""The diagnostic of losses without a linear predictor, whose rows cannot be separated."""
+
 LARGEST_CONDITION = 1e8
 LARGEST_BIAS = 0.5
 """Bias of an estimate, in standard errors, that intervals tolerate."""
@@ -190,7 +193,9 @@ def _identification(
         ok, said = None, "not known: neither an optimum nor a separating direction was found."
     elif ok and objective.separable and not settled:
         ok, said = None, "not known: the estimate has not settled."
-    found = [Diagnostic("separation", ok, said)]
+    if not objective.linear:
+        said = said.replace("the data do not bound", "the loss is flat along")
+    found = [Diagnostic("separation" if objective.linear else FLAT_DIRECTIONS, ok, said)]
     if empty.any():
         columns = "1 column is" if empty.sum() == 1 else f"{empty.sum()} columns are"
         said = f"{columns} {where}, without an estimate (nan): {listed(empty, names)}."

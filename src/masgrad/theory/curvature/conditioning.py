@@ -180,7 +180,7 @@ def from_matrices(
     """Conditioning from Sigma (m, p, p) at the points w and H (k, p, p) at the points v."""
     covs = covs + ridge * np.eye(covs.shape[1])
     values, vectors = np.linalg.eigh(covs)
-    _check_regular(covs, values)
+    check_regular(covs, values)
     V = np.sqrt(values), vectors
     curvature = np.linalg.eigvalsh(hessians)
     steep, flat = int(curvature[:, -1].argmax()), int(curvature[:, 0].argmin())
@@ -204,7 +204,7 @@ def _unless_rounding(low: Array, high: Array) -> Array:
     return np.where(np.abs(low) > EIGENVALUE_FLOOR * np.abs(high), low, 0.0)
 
 
-def _check_regular(covs: np.ndarray, values: np.ndarray) -> None:
+def check_regular(covs: np.ndarray, values: np.ndarray) -> None:
     """Check that V(w) is positive definite at every point, as all theorems assume."""
     spread = np.sqrt(np.maximum(np.einsum("mii->mi", covs), np.finfo(float).tiny))
     correlations = covs / spread[:, :, None] / spread[:, None]

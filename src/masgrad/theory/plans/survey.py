@@ -20,7 +20,7 @@ from masgrad.kernels.methods import masgrad
 from masgrad.kernels.stability import minimise
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
-from masgrad.theory.curvature.conditioning import Conditioning, conditioning
+from masgrad.theory.curvature.conditioning import Conditioning, check_regular, conditioning
 from masgrad.theory.curvature.regions import Segments, ball
 from masgrad.theory.plans.budget import convex_within
 from masgrad.theory.plans.optimum import local_minimum
@@ -93,9 +93,10 @@ def survey(
     Args:
         model: the loss.
         data: rows, or for `Linear()` `LeastSquaresMoments`.
-        theta0: the start, by default 0, or a random one if the loss has several optima.
+        theta0: the start, by default where a fit begins, or a random one if the loss has several
+            optima, or no noise in some direction there.
         optimum: the minimiser of the mean loss; by default the one that theta0 leads to, or without
-            theta0 the one that `mg.fit` finds.
+            theta0 the lowest from several starts if the loss has several optima.
         region: as in `conditioning`; by default the set L <= L(theta0).
         ridge: added to Sigma, as in `mg.masgrad(..., ridge=)`.
 
@@ -111,9 +112,10 @@ def survey(
         raise InputTypeError("a survey needs rows; draw some: data.sample(key, n)")
     check_model(model)
     checked = door.sample_rows(model, data)
-    start = _start(model, checked) if theta0 is None else model.theta(theta0, checked)
+    start = _start(model, checked, ridge) if theta0 is None else model.theta(theta0, checked)
     if optimum is None:
-        best = _optimum(model, data, checked, None if theta0 is None else start)
+        several = theta0 is None and model.several_optima
+        best = _optimum(model, data, checked, None if several else start)
     else:
         best = model.theta(optimum, checked)
     gap = risk_of(model, data, start) - risk_of(model, data, best)
@@ -131,15 +133,29 @@ def survey(
     )
 
 
-def _start(model: Model, checked: Rows) -> np.ndarray:
-    """0, unless the loss has several optima: for these 0 may be a saddle where V is singular."""
-    if model.several_optima:
-        return model.random_theta(checked, np.random.default_rng(0))
-    return np.zeros(model.dim(checked))
+@float64
+def _start(model: Model, checked: Rows, ridge: float) -> np.ndarray:
+    """Where a fit begins, or a random point if that may be a saddle, at which V is singular."""
+    start = model.initial_theta(checked)
+    if not (model.several_optima or _is_singular(model, checked, start, ridge)):
+        return start
+    return model.random_theta(checked, np.random.default_rng(0))
+
+
+def _is_singular(model: Model, checked: Rows, theta: np.ndarray, ridge: float) -> bool:
+    """Whether the gradient of a loss of one's own has no noise in some direction."""
+    if isinstance(model, GLM):
+        return False
+    cov = row_moments(model, theta, checked, ("cov",)).cov + ridge * np.eye(len(theta))
+    try:
+        check_regular(cov[None], np.linalg.eigvalsh(cov)[None])
+    except InputError:
+        return True
+    return False
 
 
 def _optimum(model: Model, data, checked: Rows, start: np.ndarray | None) -> np.ndarray:
-    """The optimum that the start leads to; without one, the one that `mg.fit` finds."""
+    """The optimum that the start leads to; without one, the lowest from several."""
     if isinstance(data, LeastSquaresMoments):
         return data.optimum()
     if not isinstance(model, GLM):
@@ -147,8 +163,9 @@ def _optimum(model: Model, data, checked: Rows, start: np.ndarray | None) -> np.
     found = minimise(model, checked)
     if found is None:
         raise InputError(
-            "the mean loss has no optimum on these rows: they are separable, or columns are "
-            "collinear; drop columns, or give optimum= and region="
+            "no optimum was found from 0: the rows are separable, columns are collinear, or 0 is "
+            "outside the link's domain; drop columns, use a log link, or give optimum= (of mg.fit) "
+            "and region="
         )
     m = row_moments(model, found, checked, ("hessian",))
     return found - np.linalg.solve(m.hessian, m.mean)  # to rounding

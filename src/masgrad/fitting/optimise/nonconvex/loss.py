@@ -8,11 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from masgrad.data.arrays import blocks
-from masgrad.data.regression import total_weight, weight_of
+from masgrad.data.regression import total_weight
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.row_gradients import row_gradients
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
@@ -115,11 +115,3 @@ class LossOverReads:
     def _check(self) -> None:
         if self.reader.monitor.interrupted:
             raise Interrupted
-
-
-def row_gradients(objective: Objective, phi: np.ndarray, rows: Rows) -> np.ndarray:
-    """The gradient of every row in phi, times its weight, (n, p)."""
-    theta, a = objective.coordinates.theta(phi), weight_of(rows)
-    G = np.concatenate([objective.model.row_gradients(theta, block) for block in blocks(rows)])
-    G = G @ objective.coordinates.matrix
-    return G if a is None else a[:, None] * G

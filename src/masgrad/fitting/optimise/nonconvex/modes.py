@@ -29,11 +29,9 @@ def lowest_mode(
         raise BadBlock(few)
     risks = np.array([end.loss / end.count for end in ends])
     same = risks <= risks.min() + EQUAL_RISK * (np.abs(risks.min()) + np.ptp(risks))
-    note = (
-        f"{int(same.sum())} of {len(ends)} starts ended at this risk ({count_rows(few)} rows), the "
-        "others higher."
-    )
-    return min(ends, key=lambda end: end.loss).point, note
+    others = "." if same.all() else ", the others higher."
+    note = f"{same.sum()} of {len(ends)} starts ended at this risk ({count_rows(few)} rows)"
+    return min(ends, key=lambda end: end.loss).point, note + others
 
 
 def _end(objective: Objective, rows: Rows, start: np.ndarray) -> LocalModel | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature
+from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.nonconvex.loss import Loss, LossOfRows
@@ -16,6 +17,7 @@ from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
 from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import random_rows
+from masgrad.models.model import Model
 from masgrad.models.symmetry import Exchangeable
 from masgrad.types import Rows
 
@@ -27,6 +29,9 @@ MODE_ROWS, FIRST_ROWS = 1 << 12, 1 << 13
 
 NO_GRADIENT = 0.1
 """Gradient at a minimum, in its standard errors."""
+
+FARTHEST = 10.0
+"""How much further a random start may move gradients along one parameter than along the others."""
 
 LOST_CURVATURE = 1e-9
 """Share of the first curvature below which a loss that keeps falling has no minimum."""
@@ -103,12 +108,25 @@ def _first_point(
     if not several:
         return objective.initial_point(rows), ()
     few = random_rows(rows, MODE_ROWS, rng)
-    starts = (coordinates.phi(model.random_theta(few, rng)) for _ in range(several))
+    starts = (random_start(model, coordinates, few, rng) for _ in range(several))
     phi, note = lowest_mode(objective, few, starts)
     units = model.units(few)
     if units is None:
         return phi, (note,)
     return coordinates.phi(Exchangeable(units)(coordinates.theta(phi))), (note,)
+
+
+def random_start(
+    model: Model, coordinates: Coordinates, rows: Rows, rng: np.random.Generator
+) -> np.ndarray:
+    """A random point of phi; of a loss of one's own nearer to 0 where gradients there are large.
+
+    So columns in large units have small coefficients.
+    """
+    theta = model.random_theta(rows, rng)
+    if model.takes_any_rows:
+        theta = theta * np.minimum(1.0, FARTHEST * coordinates.scale.min() / coordinates.scale)
+    return coordinates.phi(theta)
 
 
 def _of_all(loss: Loss, starts: list[np.ndarray]) -> LocalModel:
