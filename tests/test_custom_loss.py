@@ -160,6 +160,27 @@ def test_records_with_a_pytree_compare_and_travel():
 # Weights.
 
 
+def test_entries_that_are_not_there_are_refused():
+    """JAX would take the last entry: levels merge, and a coefficient serves two columns."""
+    rng = np.random.default_rng(0)
+    site = rng.integers(0, 4, 30_000)
+    rows = {"site": site, "y": site + rng.normal(size=30_000)}
+
+    def loss(p, z):
+        return 0.5 * (z["y"] - p["level"][z["site"]]) ** 2
+
+    with pytest.raises(InputError, match=r"index 3 is out of bounds .* size 3"):
+        mg.fit(mg.CustomLoss(loss, params={"level": np.zeros(3)}), rows)
+    r = mg.fit(mg.CustomLoss(loss, params={"level": np.zeros(4)}), rows)
+    means = [rows["y"][site == k].mean() for k in range(4)]
+    np.testing.assert_allclose(r.params, means, rtol=1e-8)
+    late = rows | {"site": np.where(np.arange(30_000) == 29_999, 4, site)}
+    with pytest.raises(InputError, match="index 4"):
+        mg.fit(mg.CustomLoss(loss, params={"level": np.zeros(4)}), late)
+    with pytest.raises(InputError, match="the custom loss asks for an entry that is not there"):
+        mg.fit(mg.CustomLoss(lambda t, z: (z["y"] - t[0] - t[1] * z["site"]) ** 2, 1), rows)
+
+
 @pytest.mark.parametrize("form", ["name", "array", "series", "dictionary", "formula"])
 def test_weights_are_frequencies(table, form):
     repeated = mg.fit(LOSS, table.loc[table.index.repeat(table.w)])

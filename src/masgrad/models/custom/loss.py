@@ -15,7 +15,7 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.models.autodiff import AutodiffModel, block_length
 from masgrad.models.custom.columns import columns_asked, table_columns
 from masgrad.models.custom.layout import Layout, shape_of
-from masgrad.models.custom.tracing import check_array, check_scalar, traced
+from masgrad.models.custom.tracing import check_array, check_indices, check_scalar, traced
 from masgrad.types import Array, Rows
 
 Function = Callable[[Any, Any], Any]
@@ -90,6 +90,7 @@ class CustomLoss(AutodiffModel):
     def rows(self, data: Rows) -> Rows:
         rows = as_rows(table_columns(data, self.columns) if is_frame(data) else data)
         check_scalar(traced("the custom loss", self.loss, self.size, rows))
+        check_indices("the custom loss", self.loss, self.size, rows)
         return rows
 
     def columns(self, names: Sequence[str]) -> Sequence[str] | None:

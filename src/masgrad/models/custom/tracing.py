@@ -1,14 +1,22 @@
-"""A user's function, tried on the shapes of one row without computing it."""
+"""A user's function, tried on the shapes of one row, and its look-ups on the rows.
 
-from collections.abc import Callable
+JAX takes the last entry of an array for an index beyond it, and says nothing.
+"""
+
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import checkify
 
+from masgrad.data.arrays import BLOCK, blocks, count_rows, pad
 from masgrad.errors import InputError
 from masgrad.types import Rows
+
+LOOK_UPS = {"gather", "dynamic_slice"}
+"""Operations that take entries at computed places; places known to be inside are slices."""
 
 TRACED = 64
 """Functions whose shapes are remembered."""
@@ -43,6 +51,49 @@ def _shape(fn: Callable[[Any, Any], Any], size: int, shapes: tuple, form: Any) -
     """Tracing takes as long as a fit of a few rows: it is done once for rows of a shape."""
     theta = jax.ShapeDtypeStruct((size,), np.float64)
     return jax.eval_shape(fn, theta, jax.tree.unflatten(form, shapes))
+
+
+def check_indices(what: str, fn: Callable[[Any, Any], Any], size: int, rows: Rows) -> None:
+    """Check that no index of a function is beyond its array, in any of these rows."""
+    arrays, form = jax.tree.flatten(rows)
+    shapes = tuple(jax.ShapeDtypeStruct(a.shape[1:], a.dtype) for a in arrays)
+    if not _looks_up(fn, size, shapes, form):
+        return
+    for block in blocks(rows):
+        length = min(BLOCK, 1 << (count_rows(block) - 1).bit_length())
+        said = _with_checks(fn)(np.zeros(size), pad(block, length))[0].get()
+        if said:
+            raise InputError(
+                f"{what} asks for an entry that is not there: {said.strip().splitlines()[0]} Give "
+                "dim= or params= as many entries as there are, and codes from 0 on"
+            )
+
+
+@lru_cache(TRACED)
+def _looks_up(fn: Callable[[Any, Any], Any], size: int, shapes: tuple, form: Any) -> bool:
+    """Whether a function takes entries at places that are not known to be inside an array."""
+    theta = jax.ShapeDtypeStruct((size,), np.float64)
+    program = jax.make_jaxpr(fn)(theta, jax.tree.unflatten(form, shapes))
+    return bool(LOOK_UPS & set(_operations(program.jaxpr)))
+
+
+def _operations(program: Any) -> Iterator[str]:
+    """Names of all operations of a traced function, those of the functions it calls included."""
+    for equation in program.eqns:
+        yield equation.primitive.name
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
+            if _is_program(inner):
+                yield from _operations(getattr(inner, "jaxpr", inner))
+
+
+def _is_program(value: Any) -> bool:
+    return hasattr(value, "jaxpr") or hasattr(value, "eqns")
+
+
+@lru_cache(TRACED)
+def _with_checks(fn: Callable[[Any, Any], Any]) -> Callable:
+    of_rows = jax.vmap(fn, (None, 0))
+    return jax.jit(checkify.checkify(of_rows, errors=checkify.index_checks))
 
 
 def _untraced(what: str, size: int, error: Exception) -> InputError:
