@@ -45,7 +45,7 @@ class End:
     said: str = ""
 
 
-class Landscape:
+class MeanLoss:
     """The mean loss of a problem with its derivatives, compiled."""
 
     def __init__(self, problem: NonConvex):
@@ -67,21 +67,19 @@ class Landscape:
         return End(float(risk), kind, seconds)
 
 
-def by_bfgs(landscape: Landscape, start: np.ndarray) -> End:
+def by_bfgs(mean_loss: MeanLoss, start: np.ndarray) -> End:
     def both(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = landscape.value_and_gradient(theta)
+        value, gradient = mean_loss.value_and_gradient(theta)
         return float(value), np.asarray(gradient)
 
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = minimize(both, start, jac=True, method="BFGS")
-    return landscape.end(found.x, time.perf_counter() - begin)
+    return mean_loss.end(found.x, time.perf_counter() - begin)
 
 
-def by_fit(
-    landscape: Landscape, model: mg.CustomLoss, problem: NonConvex, start: np.ndarray
-) -> End:
+def by_fit(mean_loss: MeanLoss, model: mg.CustomLoss, problem: NonConvex, start: np.ndarray) -> End:
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -92,21 +90,21 @@ def by_fit(
     seconds = time.perf_counter() - begin
     theta = np.asarray(r.params)
     return (
-        landscape.end(theta, seconds) if np.isfinite(theta).all() else End(np.inf, "nan", seconds)
+        mean_loss.end(theta, seconds) if np.isfinite(theta).all() else End(np.inf, "nan", seconds)
     )
 
 
 @float64
 def compare(problem: NonConvex, count: int, seed: int) -> tuple[list[End], list[End]]:
     """Ends of BFGS and of `mg.fit` from the same starts, in turn."""
-    landscape, model = Landscape(problem), mg.CustomLoss(problem.loss, problem.dim)
+    mean_loss, model = MeanLoss(problem), mg.CustomLoss(problem.loss, problem.dim)
     starts = problem.starts(count + 1, seed)
     for program in (
-        lambda s: by_bfgs(landscape, s),
-        lambda s: by_fit(landscape, model, problem, s),
+        lambda s: by_bfgs(mean_loss, s),
+        lambda s: by_fit(mean_loss, model, problem, s),
     ):
         program(starts[0])
-    pairs = [(by_bfgs(landscape, s), by_fit(landscape, model, problem, s)) for s in starts[1:]]
+    pairs = [(by_bfgs(mean_loss, s), by_fit(mean_loss, model, problem, s)) for s in starts[1:]]
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 

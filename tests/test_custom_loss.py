@@ -160,6 +160,22 @@ def test_records_with_a_pytree_compare_and_travel():
 # Weights.
 
 
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"start": "x"}, "theta='x'; 2 numbers are needed"),
+        ({"start": {"a": 1}}, "2 numbers are needed"),
+        ({"start": [0.0, -1.0]}, r"not finite at the start \[ 0. -1.\]; give start="),
+        ({"loss": lambda t, z: (z.y - t[0]) ** 2 + t[1]}, r"the form z\['y'\]"),
+    ],
+)
+def test_mistakes_with_starts_and_columns(change, words):
+    given = {"loss": lambda t, z: (z["y"] - t[0]) ** 2 / t[1] + jnp.log(t[1]), "start": None}
+    given |= change
+    with pytest.raises((InputError, InputTypeError), match=words):
+        mg.fit(mg.CustomLoss(given["loss"], 2), {"y": np.arange(9.0)}, start=given["start"])
+
+
 def test_entries_that_are_not_there_are_refused():
     """JAX would take the last entry: levels merge, and a coefficient serves two columns."""
     rng = np.random.default_rng(0)

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import chi2, t
+from scipy.stats import chi2, norm, t
 
 import masgrad as mg
+from conftest import alpha
 from masgrad.data.simulate import Simulator
 from masgrad.paper.studies.fields import gaussian_design
 from masgrad.theory import acceleration, ball, conditioning, smoothness, well_specified
@@ -79,23 +80,27 @@ def test_alpha_vanishes_far_away_by_v_or_by_h(rng):
     largest = np.sqrt(np.linalg.eigvalsh(X.T @ X / 1999)[-1])  # |g| <= |x|
     far = [conditioning(mg.Logistic(), (X, y), [r * CENTRE]) for r in (1.0, 10.0, 100.0)]
     assert all(c.v_max < largest for c in far)
-    assert far[0].flattest.value > 10 * far[1].flattest.value > 100 * far[2].flattest.value
+    assert 0.4 < far[0].v_max < far[2].v_max < 0.56
+    least = np.array([c.flattest.value for c in far]) / [0.10, 5e-4, 4e-7]
+    assert (least > 0.5).all() and (least < 2).all()
     assert far[0].alpha > 10 * far[1].alpha > 100 * far[2].alpha > 0
 
 
 @pytest.mark.long
-def test_the_acceleration_theorems_constant_grows_with_the_rows_and_kappa_does_not():
+@pytest.mark.parametrize("draw", [0, 1, 2])
+def test_the_acceleration_theorems_constant_grows_with_the_rows_and_kappa_does_not(draw):
     """Gaussian rows: C is a supremum over x, which is infinite in the population."""
     region, model = ball(CENTRE, 0.5), mg.Logistic()
     constants, kappas = [], []
-    for N in (100, 10_000, 100_000):
-        X = np.random.default_rng(0).normal(size=(N, 2))
+    for N in (100, 1_000, 10_000, 100_000):
+        X = np.random.default_rng(draw).normal(size=(N, 2))
         found = acceleration(model, X, region, *well_specified(model, X, CENTRE))
         assert found.holds
         constants.append(found.constant)
         kappas.append(found.conditioning.kappa_masgrad)
-    assert constants[2] > 3 * constants[1] > 30 * constants[0]
-    assert max(kappas) < 1.05 * min(kappas) and max(kappas) < 2.7
+    low, high = np.array([[79, 359, 2872, 7390], [227, 1697, 5223, 14721]])
+    assert (low < constants).all() and (constants < high).all()
+    assert 2.53 < kappas[-1] < 2.57
 
 
 def test_the_batch_size_enters_the_diffusions_law():
@@ -121,7 +126,7 @@ def test_no_exponential_tail_follows_from_moments():
 
 def test_gaussian_noise_leaves_every_bounded_region():
     """One step from the optimum is N(0, (eta^2/n) I), beyond any radius with positive probability;
-    of 1000 paths of 300 steps (expected: most) at least a twentieth leaves four steps' size."""
+    58 % of 1000 paths of 300 steps leave a ball of four steps' size."""
     (model, data), eta, n = gaussian_design(CENTRE), 0.5, 25
     law = mg.iterate_law(model, data, CENTRE, mg.masgrad(eta), 1, n)
     np.testing.assert_allclose(law.cov, eta**2 / n * np.eye(2), atol=1e-12)
@@ -129,4 +134,5 @@ def test_gaussian_noise_leaves_every_bounded_region():
     leaves = chi2.sf(radius**2 * n / eta**2, 2)
     chain = mg.run(mg.diffusion(mg.masgrad(eta)), model, data, CENTRE, 300, n, 1000)
     away = np.linalg.norm(chain.theta - CENTRE, axis=-1) > radius
-    assert leaves > 3e-4 and away.any(1).mean() > 0.05
+    assert leaves > 3e-4
+    assert abs(away.any(1).mean() - 0.58) < norm.isf(alpha() / 2) * np.sqrt(0.58 * 0.42 / 1000)

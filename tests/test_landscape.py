@@ -228,6 +228,7 @@ def test_the_picture_is_saved(tmp_path, wells):
         ({"symmetry": lambda t: t + 1}, "changes the mean loss", InputError),
         ({"symmetry": mg.Exchangeable([[2], [3]])}, "names parameter 3", InputError),
         ({"penalty": mg.L2(1.0)}, "penalty", InputTypeError),
+        ({"start": [0.0]}, "did you mean 'starts'", InputTypeError),
         ({"model": mg.ReluNetwork(1, 2)}, "ReluNetwork has kinks", InputError),
         ({"data": iter([np.ones(9)])}, "an iterator can be read once", InputError),
     ],

@@ -8,8 +8,6 @@ import scenarios
 from masgrad.paper.studies.rows import problem
 from masgrad.theory import rows_to_reach
 
-pytestmark = pytest.mark.long  # long runs of chains
-
 
 def test_one_ar1_by_hand():
     """b = theta, Sigma = 1: risk keep^2T / 2 + (eta^2 / 2n) sum of keep^2s, for each eta and T."""

@@ -9,7 +9,7 @@ from masgrad.errors import InputError
 from masgrad.kernels.adjustment import PopulationRoot
 from masgrad.kernels.fixed import FirstRoot, GivenRoot
 from masgrad.kernels.kernel import Kernel
-from masgrad.kernels.landscape import landscape
+from masgrad.kernels.moment_function import moment_function
 from masgrad.models.model import Model
 from masgrad.penalties.fits import check_fits
 
@@ -41,7 +41,7 @@ def check_metric(kernel: Any, model: Model, theta: np.ndarray, data: Any) -> Non
             raise InputError(f"covariance has shape ({p}, {p}), and theta {len(theta)} parameters")
     if not isinstance(adjustment, PopulationRoot | FirstRoot):
         return
-    singular = make_root(adjustment.kind, landscape(model, data)(theta[:, 0], ("cov",)).cov,
+    singular = make_root(adjustment.kind, moment_function(model, data)(theta[:, 0], ("cov",)).cov,
                          float(adjustment.ridge)).floored  # fmt: skip
     if singular:
         raise InputError(

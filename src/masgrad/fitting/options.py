@@ -233,15 +233,25 @@ class Options:
 KEYWORDS = {f.name: f for f in fields(Options)}
 
 
-def options_of(function: str, given: dict[str, Any], known: Iterable[str] = KEYWORDS) -> Options:
-    """The options of a call of `function`; a keyword that it does not have is a TypeError."""
-    check_keywords(function, given, known)
+def options_of(
+    function: str,
+    given: dict[str, Any],
+    known: Iterable[str] = KEYWORDS,
+    own: tuple[str, ...] = (),
+) -> Options:
+    """The options of a call of `function`; a keyword that it does not have is a TypeError.
+
+    `own` are keywords that the function takes beside the options.
+    """
+    check_keywords(function, given, known, own)
     return Options(**given)
 
 
-def check_keywords(function: str, given: dict[str, Any], known: Iterable[str]) -> None:
+def check_keywords(
+    function: str, given: dict[str, Any], known: Iterable[str], own: tuple[str, ...] = ()
+) -> None:
     """Refuse a keyword that a function does not have, and name the nearest one."""
-    names = list(known)
+    names = [*own, *known]
     for name in given:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)

@@ -28,7 +28,7 @@ from masgrad.kernels.adjustment import BatchRoot, InverseHistory
 from masgrad.kernels.derivative import advance_law, state_size
 from masgrad.kernels.field import Field, make_field
 from masgrad.kernels.kernel import Kernel, State
-from masgrad.kernels.landscape import landscape
+from masgrad.kernels.moment_function import moment_function
 from masgrad.kernels.running import RunningRoot
 from masgrad.models.model import Model
 from masgrad.progress import Progress
@@ -84,7 +84,7 @@ def iterate_law(
     steps = check_count("steps", steps, 0)
     batch_size = check_count("batch_size", batch_size)
     theta = _start(model, data, theta0, kernel, steps)
-    look = landscape(model, data)
+    look = moment_function(model, data)
     at_start = look(theta[:, 0])
     check_noise(kernel, at_start)
     if isinstance(kernel.adjustment, InverseHistory) and steps:

@@ -22,7 +22,7 @@ from masgrad.errors import InputError, InputTypeError, StationarityWarning
 from masgrad.inference.law import Law
 from masgrad.kernels.adjustment import Identity, InverseHistory
 from masgrad.kernels.kernel import Kernel
-from masgrad.kernels.landscape import landscape
+from masgrad.kernels.moment_function import moment_function
 from masgrad.kernels.stability import Linearised, linearise
 from masgrad.models.model import Model, check_model
 from masgrad.types import Array, Rows, float64
@@ -64,7 +64,7 @@ def stationary_law(
         raise InputError("a step-size schedule has no stationary law; use a constant step")
     eta = float(kernel.step_size)
     check_model(model)
-    m = landscape(model, data)(model.theta(theta, sample_rows(model, data)))
+    m = moment_function(model, data)(model.theta(theta, sample_rows(model, data)))
     check_noise(kernel, m)
     linear = linearise(kernel, m)
     _check_contraction(linear, eta)

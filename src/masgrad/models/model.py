@@ -128,8 +128,11 @@ class Model(abc.ABC):
 
     def theta(self, theta: Any, rows: Rows) -> np.ndarray:
         """One parameter vector, checked against the rows."""
-        p = self.dim(rows)
-        vector = np.asarray(self.vector(theta), dtype=np.float64)
+        p, given = self.dim(rows), self.vector(theta)
+        try:
+            vector = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputTypeError(f"theta={theta!r:.60}; {p} numbers are needed ({error})") from None
         if vector.shape != (p,):
             raise InputError(f"theta has shape {vector.shape}; this model and data need ({p},)")
         if not np.isfinite(vector).all():

@@ -28,6 +28,8 @@ KEYWORDS = (
     *("seed", "progress"),
 )
 
+OWN_KEYWORDS = ("starts", "symmetry", "saddles", "halves", "results")
+
 MOST_ROWS = 1 << 13
 """Rows that are searched."""
 
@@ -76,7 +78,7 @@ def landscape(
     """
     check_model(model)
     _check_smooth(model)
-    options = options_of("landscape", keywords, KEYWORDS)
+    options = options_of("landscape", keywords, KEYWORDS, OWN_KEYWORDS)
     quest = _quest(model, data, starts, symmetry, options, keywords)
     stages = Stages(saddles, halves, results)
     total = len(quest.starts) * (1 + saddles + 2 * halves)

@@ -97,6 +97,9 @@ def _with_checks(fn: Callable[[Any, Any], Any]) -> Callable:
 
 
 def _untraced(what: str, size: int, error: Exception) -> InputError:
+    if isinstance(error, AttributeError) and "'dict' object" in str(error) and error.name:
+        advice = f"columns and parameters have the form z[{error.name!r}]"
+        return InputError(f"{what} asks for .{error.name} of a dictionary; {advice}")
     return InputError(
         f"{what} cannot be traced by JAX at theta of shape ({size},): "
         f"{type(error).__name__}: {error}; write it with jax.numpy, for one row"

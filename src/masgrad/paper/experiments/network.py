@@ -24,8 +24,8 @@ from masgrad.paper.experiments.network_population import (
     EXPERIMENTS,
     FRESH,
     NOISE,
-    Landscape,
     N,
+    Population,
     fit,
     network_rows,
     population_loss,
@@ -83,11 +83,11 @@ def network_experiment(
     numbers["basins"] = basins(main, own, Trace(late.theta[::LONGER_CHAINS], late.steps))
     report("basins")
     numbers["sizes"] = {main.key: _summary(found)}
-    for landscape in landscapes[1:]:
+    for population in landscapes[1:]:
         compared = {name: chosen[name] for name in COMPARED}
-        runs = _run(landscape, compared, FEW_CHAINS, seed, report)
-        losses = {n: population_loss(landscape, t.final, FEW_CHAINS) for n, t in runs.items()}
-        numbers["sizes"][landscape.key] = _summary(losses)
+        runs = _run(population, compared, FEW_CHAINS, seed, report)
+        losses = {n: population_loss(population, t.final, FEW_CHAINS) for n, t in runs.items()}
+        numbers["sizes"][population.key] = _summary(losses)
     title = f"Shallow network {main.key}, N = {N}, n = {BATCH}, eta = {ETA}"
     one = _shown(main, traces, shown)
     return Experiment(
@@ -96,7 +96,7 @@ def network_experiment(
     )  # fmt: skip
 
 
-def _settings(main: Landscape, sizes: tuple, chains: int) -> dict:
+def _settings(main: Population, sizes: tuple, chains: int) -> dict:
     return {
         "inputs": main.model.inputs, "hidden": main.model.hidden, "N": N, "batch_size": BATCH,
         "eta": ETA, "beta": 2 * BATCH / ETA, "noise": NOISE, "steps": STEPS, "chains": chains,
@@ -108,12 +108,12 @@ def _settings(main: Landscape, sizes: tuple, chains: int) -> dict:
 
 
 def _run(
-    landscape: Landscape, chosen: dict[str, Kernel], chains: int, seed: int, report: Report
+    population: Population, chosen: dict[str, Kernel], chains: int, seed: int, report: Report
 ) -> dict[str, Trace]:
     """All experiments at once. A unit that is off at every row has no covariance: V meets its
     floor there, which `floored_share` counts."""
-    starts = dict.fromkeys(chosen, np.repeat(landscape.starts, chains, axis=0))
-    sampling = Sampling(landscape.model, landscape.rows, BATCH)
+    starts = dict.fromkeys(chosen, np.repeat(population.starts, chains, axis=0))
+    sampling = Sampling(population.model, population.rows, BATCH)
     return run_each(chosen, sampling, starts, dict.fromkeys(chosen, STEPS), [seed], report)
 
 
@@ -135,14 +135,14 @@ def _summary(found: dict[str, np.ndarray]) -> dict:
     }
 
 
-def _run_on(landscape: Landscape, kernel: Kernel, steps: int, chains: int, seed: int) -> Trace:
+def _run_on(population: Population, kernel: Kernel, steps: int, chains: int, seed: int) -> Trace:
     """More steps from every start, every hundredth of them recorded."""
-    starts = np.repeat(landscape.starts, chains, axis=0)
-    sampling = Sampling(landscape.model, landscape.rows, BATCH)
+    starts = np.repeat(population.starts, chains, axis=0)
+    sampling = Sampling(population.model, population.rows, BATCH)
     return paths(kernel, sampling, starts, steps, [seed, 9], thin=STEPS)
 
 
-def _longer(landscape: Landscape, trace: Trace, found: dict[str, np.ndarray]) -> list[dict]:
+def _longer(population: Population, trace: Trace, found: dict[str, np.ndarray]) -> list[dict]:
     """SGD's losses after more steps, beside diff_MasGrad's after 100.
 
     Of the starts at which SGD had lost, it is clearly worse where its loss is more than half as
@@ -151,7 +151,7 @@ def _longer(landscape: Landscape, trace: Trace, found: dict[str, np.ndarray]) ->
     target, before, rows = found["diff_MasGrad"].mean(1), found["SGD"].mean(1), []
     lost = target < before
     for t in LONGER:
-        loss = population_loss(landscape, trace.theta[:, t // STEPS], LONGER_CHAINS).mean(1)
+        loss = population_loss(population, trace.theta[:, t // STEPS], LONGER_CHAINS).mean(1)
         worse = lost & (loss > CLEARLY * target)
         rows.append(
             {
@@ -194,13 +194,13 @@ def _shapiro(x: np.ndarray) -> float:
     return float(stats.shapiro(x).pvalue) if np.ptp(x) > 0 else 1.0
 
 
-def _shown(landscape: Landscape, traces: dict[str, Trace], number: int) -> Shown:
+def _shown(population: Population, traces: dict[str, Trace], number: int) -> Shown:
     own = {name: split(trace, EXPERIMENTS)[number] for name, trace in traces.items()}
-    optima = relabelled(landscape.model, fit(landscape))
+    optima = relabelled(population.model, fit(population))
     errors = {
         name: np.min([trace.distance(q) for q in optima], axis=0) for name, trace in own.items()
     }
-    return Shown(own, landscape.truth, errors)
+    return Shown(own, population.truth, errors)
 
 
 def _claims(x: dict, chains: int) -> list[Claim]:

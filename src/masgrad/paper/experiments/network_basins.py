@@ -12,36 +12,36 @@ from scipy.optimize import minimize
 
 from masgrad.chains.trace import Trace
 from masgrad.models.network import ReluNetwork
-from masgrad.paper.experiments.network_population import Landscape, population_loss
+from masgrad.paper.experiments.network_population import Population, population_loss
 from masgrad.types import Array, Rows, float64
 
 CLEARLY = 1.5
 
 
-def basins(landscape: Landscape, masgrad: Trace, sgd: Trace) -> dict[str, int]:
+def basins(population: Population, masgrad: Trace, sgd: Trace) -> dict[str, int]:
     """At how many starts one method is clearly below the other; traces of one chain a start.
 
     Records of the traces are a start, an early one, and others up to the end.
     """
     pairs = {
-        "polished_early": [polished(landscape, trace.theta[:, 1]) for trace in (masgrad, sgd)],
+        "polished_early": [polished(population, trace.theta[:, 1]) for trace in (masgrad, sgd)],
         "late": [masgrad.final, sgd.final],
-        "polished_late": [polished(landscape, trace.final) for trace in (masgrad, sgd)],
+        "polished_late": [polished(population, trace.final) for trace in (masgrad, sgd)],
     }
     out = {}
     for name, ends in pairs.items():
-        own, other = (population_loss(landscape, theta, 1)[:, 0] for theta in ends)
+        own, other = (population_loss(population, theta, 1)[:, 0] for theta in ends)
         out[f"{name}_masgrad_better"] = int((CLEARLY * own < other).sum())
         out[f"{name}_sgd_better"] = int((CLEARLY * other < own).sum())
     return out
 
 
 @float64
-def polished(landscape: Landscape, theta: np.ndarray) -> np.ndarray:
+def polished(population: Population, theta: np.ndarray) -> np.ndarray:
     """The minimum of the mean loss that each of these points leads to, (K, p)."""
 
     def risk(point: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = _risk(landscape.model, point, landscape.rows)
+        value, slope = _risk(population.model, point, population.rows)
         return float(value), np.asarray(slope, np.float64)
 
     return np.array([minimize(risk, start, jac=True).x for start in theta])

@@ -16,7 +16,7 @@ N, NOISE, FRESH, EXPERIMENTS = 300, 0.1, 10_000, 50
 
 
 @dataclass(frozen=True)
-class Landscape:
+class Population:
     """A network, its rows, fresh rows, and the starts."""
 
     model: ReluNetwork
@@ -35,7 +35,7 @@ class Landscape:
         return f"{self.model.inputs}x{self.model.hidden}"
 
 
-def network_rows(inputs: int, hidden: int, seed: int = 0) -> Landscape:
+def network_rows(inputs: int, hidden: int, seed: int = 0) -> Population:
     """A true network, 300 rows of it, 10,000 fresh ones, and fifty starts."""
     rng = np.random.default_rng([seed, inputs, hidden])
     model = ReluNetwork(inputs, hidden)
@@ -43,7 +43,7 @@ def network_rows(inputs: int, hidden: int, seed: int = 0) -> Landscape:
     truth, X = rng.normal(size=p), rng.normal(size=(N + FRESH, inputs))
     y = predict(model, truth[None], X)[0] + NOISE * rng.normal(size=len(X))
     starts = rng.normal(size=(EXPERIMENTS, p))
-    return Landscape(model, truth, (X[:N], y[:N]), (X[N:], y[N:]), starts)
+    return Population(model, truth, (X[:N], y[:N]), (X[N:], y[N:]), starts)
 
 
 @float64
@@ -58,9 +58,9 @@ def _predict(model: ReluNetwork, theta: Array, X: Array) -> Array:
 
 
 @float64
-def population_loss(landscape: Landscape, theta: np.ndarray, chains: int) -> np.ndarray:
+def population_loss(population: Population, theta: np.ndarray, chains: int) -> np.ndarray:
     """Mean loss over fresh rows of every chain, (experiments, chains); inf if it diverged."""
-    loss = np.asarray(_risks(landscape.model, theta, landscape.fresh))
+    loss = np.asarray(_risks(population.model, theta, population.fresh))
     return np.where(np.isfinite(loss), loss, np.inf).reshape(-1, chains)
 
 
@@ -69,12 +69,12 @@ def _risks(model: ReluNetwork, theta: Array, rows: Rows) -> Array:
     return jax.lax.map(lambda t: jax.vmap(model.loss, (None, 0))(t, rows).mean(), theta)
 
 
-def fit(landscape: Landscape) -> np.ndarray:
+def fit(population: Population) -> np.ndarray:
     """The optimum of the rows next to the truth."""
-    model, rows = landscape.model, landscape.rows
+    model, rows = population.model, population.rows
     found = minimize(
         lambda theta: model.risk(theta, rows),
-        landscape.truth,
+        population.truth,
         jac=lambda theta: moments(model, theta, rows).mean,
     )
     return found.x

@@ -16,7 +16,7 @@ from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.root import EIGENVALUE_FLOOR
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError
-from masgrad.kernels.landscape import landscape
+from masgrad.kernels.moment_function import moment_function
 from masgrad.models.model import Model, check_model
 from masgrad.progress import Progress
 from masgrad.theory.curvature.pairs import Found, largest, power, top
@@ -158,7 +158,7 @@ def _pairing(region: Array | Segments) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def _moments(model, data, at: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sigma at the points w and H at the points v, each computed once, with a progress bar."""
-    look, known = landscape(model, data), {}
+    look, known = moment_function(model, data), {}
     both = {w.tobytes() for w in at}
     points = {v.tobytes(): v for v in (*at, *along)}
     with Progress(len(points), label="points") as bar:

@@ -13,7 +13,7 @@ from masgrad.chains.door import sample_rows
 from masgrad.checks import as_number, as_size, check_count
 from masgrad.covariance.moments import Moments
 from masgrad.errors import InputError, StationarityWarning
-from masgrad.kernels.landscape import SIMULATED_ROWS, landscape
+from masgrad.kernels.moment_function import SIMULATED_ROWS, moment_function
 from masgrad.models.model import Model, check_model
 from masgrad.theory.plans.planning import (
     ConvexPlan,
@@ -126,7 +126,7 @@ def rows_for_width(
     rows = sample_rows(model, pilot)
     if not 0 < as_number("level", level) < 1:
         raise InputError(f"level={level}; a probability between 0 and 1 is needed")
-    m = landscape(model, pilot)(model.theta(theta, rows))
+    m = moment_function(model, pilot)(model.theta(theta, rows))
     width = _widths(half_width, len(m.mean))
     _warn_off_optimum(m)
     needed = np.ceil((norm.ppf((1 + level) / 2) / width) ** 2 * np.diag(m.sandwich))

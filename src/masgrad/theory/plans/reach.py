@@ -26,7 +26,7 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.derivative import advance_law
 from masgrad.kernels.field import Field
 from masgrad.kernels.kernel import Kernel
-from masgrad.kernels.landscape import landscape
+from masgrad.kernels.moment_function import moment_function
 from masgrad.kernels.stability import linearise
 from masgrad.models.model import Model
 from masgrad.theory.plans.survey import risk_of
@@ -128,7 +128,7 @@ def rows_to_reach(
         raise InputError(
             f"epsilon={epsilon:g}: the start is within {gap(start):.3g} of the minimum already"
         )
-    m = landscape(model, data)(best)
+    m = moment_function(model, data)(best)
     eta = LONGEST_SHARE * linearise(method(1.0), m).longest_step()
     goal = _Goal(field, gap, m.hessian, epsilon)
     tried = tuple(_halving(method, goal, start, eta))

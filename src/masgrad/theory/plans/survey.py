@@ -15,8 +15,8 @@ from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments, row_moments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError
-from masgrad.kernels.landscape import landscape
 from masgrad.kernels.methods import masgrad
+from masgrad.kernels.moment_function import moment_function
 from masgrad.kernels.stability import minimise
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
@@ -184,7 +184,7 @@ def _sublevel_set(
     model: Model, data, start: np.ndarray, best: np.ndarray, ridge: float
 ) -> tuple[Segments, str]:
     """Points with L <= L(start), with segments to the optimum and to the next iterate."""
-    look = landscape(model, data)
+    look = moment_function(model, data)
     at = _points(model, data, start, best, look(best).hessian)
     share = np.array([0.0, 0.5, 1.0])[:, None]
     home = at[:, None] + share * (best - at)[:, None]

@@ -30,7 +30,7 @@ from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError
 from masgrad.kernels.kernel import Kernel
-from masgrad.kernels.landscape import Landscape, landscape
+from masgrad.kernels.moment_function import MomentFunction, moment_function
 from masgrad.models.model import Model, check_model
 from masgrad.types import Array, Rows, float64
 
@@ -130,7 +130,7 @@ def invariant_law(
             "mg.theory.spherical_law for linear regression with spherically symmetric rows"
         )
     points = _grid(grid)
-    drift, spread = _along(kernel, landscape(model, data), points)
+    drift, spread = _along(kernel, moment_function(model, data), points)
     D = eta / n * spread + kernel.noise.variance(eta) / eta
     if not D.min() > 0:
         raise InputError(
@@ -190,7 +190,7 @@ def _grid(grid: Array) -> np.ndarray:
     return points
 
 
-def _along(kernel: Kernel, at: Landscape, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _along(kernel: Kernel, at: MomentFunction, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A b and A^2 Sigma at each point."""
     drift, spread = [], []
     for theta in points:

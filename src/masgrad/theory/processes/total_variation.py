@@ -23,7 +23,7 @@ from masgrad.covariance.root import EIGENVALUE_FLOOR
 from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.simulate import Simulator
 from masgrad.errors import InputError, InputTypeError
-from masgrad.kernels.landscape import Landscape, landscape
+from masgrad.kernels.moment_function import MomentFunction, moment_function
 from masgrad.models.model import Model, check_model
 from masgrad.progress import Progress
 from masgrad.theory.curvature.regions import as_points
@@ -130,7 +130,7 @@ def tv_constant(
             f"region has points of {points.shape[1]} parameters; this model and data need "
             f"{model.dim(used)}"
         )
-    known = landscape(model, data) if isinstance(data, Simulator) and data.moments else None
+    known = moment_function(model, data) if isinstance(data, Simulator) and data.moments else None
     found = []
     with Progress(len(points), label="points") as bar:
         for i, theta in enumerate(points):
@@ -155,7 +155,7 @@ def _some_rows(model: Model, data: Rows | Simulator, most: int, seed: int) -> Ro
 
 
 def _at(
-    model: Model, rows: Rows, theta: np.ndarray, known: Landscape | None, point: int
+    model: Model, rows: Rows, theta: np.ndarray, known: MomentFunction | None, point: int
 ) -> SquaredCumulant:
     """|kappa_3|^2 at one theta, with b and V known or from these rows."""
     G = np.concatenate([model.row_gradients(theta, block) for block in blocks(rows)])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from masgrad.data.arrays import is_finite, leaves
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature
 from masgrad.fitting.objective.coordinates import Coordinates
@@ -14,7 +15,7 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.nonconvex.loss import Loss, LossOfRows
 from masgrad.fitting.optimise.nonconvex.minimum import minimum_of
-from masgrad.fitting.optimise.nonconvex.modes import lowest_mode
+from masgrad.fitting.optimise.nonconvex.several_starts import lowest_mode
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import random_rows
 from masgrad.models.model import Model
@@ -51,13 +52,27 @@ def lowest_minimum(
     """A minimum of the loss of some rows, then of all of them."""
     phi, notes = _first_point(objective, rows, options, rng)
     some = random_rows(rows, FIRST_ROWS, rng)
-    before = _largest_curvature(objective.local_model(phi, some))
+    before = _largest_curvature(_at_start(objective, some, phi))
     end = minimum_of(LossOfRows(objective, some), phi)
     if some is not rows:
         end = _of_all(LossOfRows(objective, rows), [end.point, phi])
     end.newton()  # NotConvex, if the loss fell for ever along a negative curvature
     check_curvature(end)
     return Minimum(end, before, notes)
+
+
+def _at_start(objective: Objective, rows: Rows, phi: np.ndarray) -> LocalModel:
+    """The local model at the start; an error if it is not finite there, as a logarithm at 0."""
+    try:
+        return objective.local_model(phi, rows)
+    except BadBlock:
+        if not all(map(is_finite, leaves(rows))):
+            raise
+        theta = np.array2string(objective.coordinates.theta(phi), precision=4, threshold=6)
+        raise InputError(
+            f"the loss, or a derivative, is not finite at the start {theta}; give start= a point "
+            "at which it is"
+        ) from None
 
 
 def check_minimum(initial_curvature: float, local: LocalModel) -> None:

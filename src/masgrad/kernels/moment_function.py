@@ -1,4 +1,4 @@
-"""The landscape: a model over data as the theory sees it, b, Sigma and H at one theta at a time.
+"""Moments of a model over data as the theory asks for them: b, Sigma and H at one theta at a time.
 
 The host's counterpart of a `Field`. Rows are summed over, least-squares moments are asked, and a
 simulator's closed form is differentiated for H; a simulator without one is its reference rows.
@@ -22,13 +22,13 @@ SIMULATED_ROWS = 2**52
 """Nominal number of rows of a simulator: large enough that no divisor matters."""
 
 
-class Landscape(Protocol):
+class MomentFunction(Protocol):
     """A function from theta to moments with at least the requested parts."""
 
     def __call__(self, theta: np.ndarray, parts: Sequence[Part] = PARTS) -> Moments: ...
 
 
-def landscape(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Landscape:
+def moment_function(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> MomentFunction:
     """theta -> moments, prepared once; the data have been checked. Call it in float64."""
     if isinstance(data, LeastSquaresMoments):
         return lambda theta, parts=PARTS: data.moments(theta)
@@ -38,7 +38,7 @@ def landscape(model: Model, data: Rows | Simulator | LeastSquaresMoments) -> Lan
     return lambda theta, parts=PARTS: row_moments(model, theta, rows, parts)
 
 
-def _closed_form(moments: Callable) -> Landscape:
+def _closed_form(moments: Callable) -> MomentFunction:
     def at(theta: np.ndarray, parts: Sequence[Part] = PARTS) -> Moments:
         del parts
         b, cov, H = (np.asarray(a, np.float64) for a in _differentiated(moments, theta))
