@@ -88,10 +88,7 @@ def by_fit(mean_loss: MeanLoss, model: mg.CustomLoss, problem: NonConvex, start:
         except mg.errors.InputError as error:
             return End(np.inf, "refused", time.perf_counter() - begin, str(error))
     seconds = time.perf_counter() - begin
-    theta = np.asarray(r.params)
-    return (
-        mean_loss.end(theta, seconds) if np.isfinite(theta).all() else End(np.inf, "nan", seconds)
-    )
+    return mean_loss.end(r.finite_theta, seconds)  # with a value for what is not identified
 
 
 @float64

@@ -490,4 +490,11 @@ def test_minima_as_often_as_bfgs_of_all_problems():
     found = [nonconvex.compare(problem, 20, seed=5) for problem in nonconvex_problems.problems(5)]
     minima = np.array([[sum(e.kind == "minimum" for e in ends) for ends in pair] for pair in found])
     assert (minima[:, 1] >= minima[:, 0]).all()
+    lowest = []
+    for pair in found:
+        best = min(end.risk for ends in pair for end in ends) + 1e-6
+        lowest.append([sum(end.risk <= best for end in ends) for ends in pair])
+    lowest = np.array(lowest)
+    assert (lowest[:, 1] >= lowest[:, 0] - 2).all()  # basins differ
+    assert lowest[:, 1].sum() >= lowest[:, 0].sum()
     assert not any(end.kind == "saddle" for _, fit in found for end in fit)

@@ -9,7 +9,7 @@ from masgrad.errors import printable
 if TYPE_CHECKING:  # for annotations alone
     from masgrad.modes.records import Landscape, StationaryPoint
 
-SHOWN_PARAMETERS = 6
+SHOWN_PARAMETERS, TINY = 6, 1e-100
 HEADER = "     kind             risk  share  +  -  0     margin  halves        theta"
 """Above the columns of a line."""
 
@@ -54,7 +54,7 @@ def _halves(point: "StationaryPoint") -> str:
 
 
 def _theta(point: "StationaryPoint") -> str:
-    shown = " ".join(f"{t:.4g}" for t in point.theta[:SHOWN_PARAMETERS])
+    shown = " ".join(f"{t if abs(t) > TINY else 0:.4g}" for t in point.theta[:SHOWN_PARAMETERS])
     return f"[{shown}{' ...' if len(point.theta) > SHOWN_PARAMETERS else ''}]"
 
 

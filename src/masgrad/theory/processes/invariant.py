@@ -61,6 +61,10 @@ class InvariantLaw:
         density = np.exp(log_density - log_density.max())
         return cls(points, density / np.trapezoid(density, points), note)
 
+    def __repr__(self) -> str:
+        ends = f"{self.points[0]:.4g} to {self.points[-1]:.4g}"
+        return f"InvariantLaw(mean={self.mean:.4g}, sd={self.sd:.4g}, on {ends}; {self.note})"
+
     @property
     def mean(self) -> float:
         return float(np.trapezoid(self.points * self.density, self.points))
