@@ -101,7 +101,7 @@ def in_own_units(
     On a plateau there may be no minimum in these; then the first estimate stands.
     """
     local = done.local_model
-    own = rescaled(objective.coordinates, local.meat / local.count)
+    own = rescaled(objective.coordinates, local)
     if own is None or objective.prior is not None:
         return objective, done
     start = objective.coordinates.theta(local.point)

@@ -182,14 +182,17 @@ def of_scale(scale: np.ndarray) -> Coordinates:
     return Coordinates(np.diag(1.0 / scale), np.zeros(len(scale)), scale)
 
 
-def rescaled(coordinates: Coordinates, meat: np.ndarray) -> Coordinates | None:
+def rescaled(coordinates: Coordinates, local: LocalModel) -> Coordinates | None:
     """Coordinates in which gradients have one size at the estimate; None if they nearly have.
+
+    The size is that of a row, or the root of the curvature where no row has a gradient.
 
     Args:
         coordinates: of a loss of one's own, in which they had at the start.
-        meat: mean of g g' at the estimate.
+        local: at the estimate.
     """
-    size = np.sqrt(np.diag(meat))
+    size = np.maximum(np.diag(local.meat), np.abs(np.diag(local.hessian)))
+    size = np.sqrt(size / local.count)
     seen = size > 0
     if not np.isfinite(size).all() or size.max() <= LARGEST_RANGE * size[seen].min(initial=np.inf):
         return None
