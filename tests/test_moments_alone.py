@@ -25,7 +25,7 @@ def problem(rng):
     "kernel",
     [
         mg.masgrad(0.1),
-        mg.natural_gradient(0.1),
+        pytest.param(mg.natural_gradient(0.1), marks=pytest.mark.long),
         pytest.param(mg.masgrad(0.1, root="auto", ridge=0.1), marks=pytest.mark.long),
         pytest.param(mg.sgd(0.1), marks=pytest.mark.long),
     ],

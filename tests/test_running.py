@@ -107,6 +107,7 @@ def test_the_stationary_law_stays(rng, seed):
     assert chi2.ppf(alpha() / 2, 4 * K) / 1.02 < total < chi2.isf(alpha() / 2, 4 * K) * 1.02
 
 
+@pytest.mark.long
 def test_what_a_lag_changes_is_as_small_as_stated(problem, seed):
     """On the same draws at n = 25: a mean by hundredths of a standard deviation, a variance by 2 %.
 

@@ -58,7 +58,8 @@ def fit_source(
         objective = objective_of(task, coordinates, prior)
         sample = sample_for(objective, sample)
         done = find_estimate(task, objective, reader, sample, rng)
-        if not (objective.linear or task.is_single or reader.monitor.interrupted):
+        again = sample.complete or not task.is_single
+        if again and not (objective.linear or reader.monitor.interrupted):
             objective, done = in_own_units(task, objective, reader, sample, done, rng)
         finish = _assemble_separated if is_separated(done) else assemble
         record = finish(task, objective, reader, sample, done)
@@ -110,7 +111,8 @@ def in_own_units(
         found = find_estimate(task, again, reader, sample, rng)
     except NotConvex:
         return objective, done
-    return again, replace(found, reads=done.reads + (0 if sample.complete else found.reads))
+    reads = done.reads + (0 if sample.complete else found.reads)
+    return again, replace(found, reads=reads, notes=done.notes)
 
 
 def objective_of(

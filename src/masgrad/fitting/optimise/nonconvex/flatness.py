@@ -105,9 +105,5 @@ class Curvatures:
         """H^-1 b, along directions that are surely not flat; H is summed over the loss's rows."""
         curved = np.abs(self.values) > MAY_BE_FLAT
         inverse = np.where(curved, 1 / np.where(curved, self.values, 1.0), 0.0)
-        return (
-            (self.Q * inverse)
-            @ (self.Q.T @ (b / self.size))
-            / self.size
-            * (self.local.count / self.loss.weight)
-        )
+        step = (self.Q * inverse) @ (self.Q.T @ (b / self.size)) / self.size
+        return step * (self.local.count / self.loss.weight)

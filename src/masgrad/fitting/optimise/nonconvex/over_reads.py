@@ -6,6 +6,7 @@ that are 0, and a little beside it they are not. And it serves pilot rows that a
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -29,13 +30,10 @@ def minimum_over_reads(
 
     `others` are points from which the descent begins instead if the loss of all rows is lower.
     """
-    loss = LossOverReads(objective, reader, sample)
-    try:
-        local = (
-            start if sample.complete else minimum_of(loss, _lowest(loss, [start.point, *others]))
-        )
-    except Interrupted:
-        local = start
+    loss, local = LossOverReads(objective, reader, sample), start
+    if not sample.complete:
+        with suppress(Interrupted):
+            local = minimum_of(loss, _lowest(loss, [start.point, *others]))
     newton = local.wald_norm(local.newton())
     way = tuple(phi for phi in loss.reads if phi is not None)
     stages = tuple((f"read {i + 1}", phi) for i, phi in enumerate(way))
