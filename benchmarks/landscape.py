@@ -36,7 +36,7 @@ from masgrad.models.model import Model
 SEED, REPLICATIONS, CHUNK, WORKERS = 20, 400, 20, 2
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / ".coverage" / "landscape"
-NODES, SEARCHES = 8000, 40
+NODES, SEARCHES = 8000, 160
 """Nodes of the quadrature, and starts of the search for the population's minima."""
 
 RANDOM_STARTS, JITTER = 3, 0.05
