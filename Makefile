@@ -53,7 +53,7 @@ bench-startup: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 
 bench-nonconvex: $(STAMP)
-	$(BIN)/python benchmarks/nonconvex.py --seed $(SEED) --page benchmarks/nonconvex.md
+	$(BIN)/python benchmarks/nonconvex.py --seed $(SEED) --seeds 8 --page benchmarks/nonconvex.md
 
 bench-wide: $(STAMP)
 	$(BIN)/python benchmarks/wide.py --seed $(SEED) --page benchmarks/wide.md

@@ -1,6 +1,6 @@
 """Minima of ten losses that are not convex, from the same starts: `mg.fit` and SciPy's BFGS.
 
-    python benchmarks/nonconvex.py [--starts 20] [--seed 0] [--page benchmarks/nonconvex.md]
+    python benchmarks/nonconvex.py [--starts 20] [--seed 0] [--seeds 8] [--page PAGE.md]
 
 An end is a minimum if the gradient vanishes there and H, by automatic differentiation over all
 rows, has no negative eigenvalue. Both programs differentiate the same function, and both are timed
@@ -105,24 +105,37 @@ def compare(problem: NonConvex, count: int, seed: int) -> tuple[list[End], list[
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def line(problem: NonConvex, bfgs: list[End], fit: list[End]) -> str:
-    """One line of the table."""
-    best = min(end.risk for end in bfgs + fit if end.kind == "minimum")
+@dataclass(frozen=True)
+class Counts:
+    """Of the ends of both programs, BFGS first: minima, and those of the lowest risk found."""
+
+    minima: tuple[int, int]
+    lowest: tuple[int, int]
+
+    @classmethod
+    def of(cls, bfgs: list[End], fit: list[End]) -> "Counts":
+        best = min(end.risk for end in bfgs + fit if end.kind == "minimum") + SAME_RISK
+        minima = [[end for end in ends if end.kind == "minimum"] for ends in (bfgs, fit)]
+        lowest = [sum(end.risk <= best for end in ends) for ends in minima]
+        return cls((len(minima[0]), len(minima[1])), (lowest[0], lowest[1]))
+
+
+def line(name: str, pairs: list[tuple[list[End], list[End]]]) -> str:
+    """One line of the table, from the ends of BFGS and of fit on the rows of each seed."""
+    counts = [Counts.of(*pair) for pair in pairs]
     minima, lowest = (
-        [sum(map(good, ends)) for ends in (bfgs, fit)]
-        for good in (
-            lambda end: end.kind == "minimum",
-            lambda end: end.kind == "minimum" and end.risk <= best + SAME_RISK,
-        )
+        " / ".join(str(sum(getattr(c, of)[k] for c in counts)) for k in (0, 1))
+        for of in ("minima", "lowest")
     )
-    lower = sum(b.risk <= a.risk + SAME_RISK for a, b in zip(bfgs, fit, strict=True))
-    saddles = sum(end.kind == "saddle" for end in fit)
-    seconds = [float(np.median([end.seconds for end in ends])) for ends in (bfgs, fit)]
+    both = [ends for pair in pairs for ends in zip(*pair, strict=True)]
+    lower = sum(b.risk <= a.risk + SAME_RISK for a, b in both)
+    saddles = sum(b.kind == "saddle" for _, b in both)
+    seconds = [float(np.median([ends[k].seconds for ends in both])) for k in (0, 1)]
     cells = [
-        problem.name,
-        f"{minima[0]} / {minima[1]}",
-        f"{lowest[0]} / {lowest[1]}",
-        f"{lower} of {len(fit)}",
+        name,
+        minima,
+        lowest,
+        f"{lower} of {len(both)}",
         f"{saddles}",
         f"{1e3 * seconds[0]:.3g} / {1e3 * seconds[1]:.3g}",
         f"{seconds[1] / seconds[0]:.2g}",
@@ -140,21 +153,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the rows and the starts")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from that one on")
     parser.add_argument("--page", type=pathlib.Path, help="where to write the page")
     parser.add_argument("--verbose", action="store_true", help="print every end of fit")
     chosen = parser.parse_args()
-    lines = [HEADER]
+    lines, seeds = [HEADER], range(chosen.seed, chosen.seed + chosen.seeds)
     print(HEADER, flush=True)
-    for problem in problems(chosen.seed):
-        bfgs, fit = compare(problem, chosen.starts, chosen.seed)
-        lines.append(line(problem, bfgs, fit))
+    for of_seeds in zip(*map(problems, seeds), strict=True):
+        pairs = [
+            compare(problem, chosen.starts, seed)
+            for problem, seed in zip(of_seeds, seeds, strict=True)
+        ]
+        lines.append(line(of_seeds[0].name, pairs))
         print(lines[-1], flush=True)
-        for a, b in zip(bfgs, fit, strict=True) if chosen.verbose else ():
-            print(f"    {a.kind} {a.risk:.6g}   {b.kind} {b.risk:.6g} {b.said[:150]}")
+        for bfgs, fit in pairs if chosen.verbose else ():
+            for a, b in zip(bfgs, fit, strict=True):
+                print(f"    {a.kind} {a.risk:.6g}   {b.kind} {b.risk:.6g} {b.said[:150]}")
     if chosen.page:
         introduction = (__doc__ or "").split("\n\n")
         text = "\n\n".join([introduction[0], introduction[2]])
-        said = f"Rows and starts of seed {chosen.seed}, {chosen.starts} starts; medians of times."
+        said = f"{chosen.starts} starts on the rows of each of {chosen.seeds} seeds, from "
+        said += f"{chosen.seed} on; medians of times."
         chosen.page.write_text(f"# {text}\n{said}\n\n" + "\n".join(lines) + "\n")
 
 
