@@ -399,7 +399,7 @@ def test_a_run_is_on_disk_before_other_seeds_begin(tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_all_of_them_quickly(tmp_path):
-    """Under a minute with nothing compiled before; a page of all five."""
+    """In two minutes at most with nothing compiled before; a page of all five."""
     env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     env = {k: v for k, v in env.items() if not k.startswith("JAX_") and k != "NPROC"}
     command = [sys.executable, "-m", "masgrad.cli", "paper", "all", "--quick", "--out"]
@@ -407,7 +407,7 @@ def test_all_of_them_quickly(tmp_path):
     done = subprocess.run(
         [*command, str(tmp_path)], capture_output=True, text=True, env=env, check=True
     )
-    assert time.perf_counter() - started < 60
+    assert time.perf_counter() - started < 120
     assert "skipped" not in done.stdout
     text = (tmp_path / "index.html").read_text()
     assert text.count("data:image/png") == len(ENTRIES) == 5 and "Skipped" not in text
