@@ -27,7 +27,7 @@ from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_wher
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
 from masgrad.fitting.optimise.nonconvex.over_reads import minimum_over_reads
-from masgrad.fitting.optimise.nonconvex.start import check_identified, is_flat
+from masgrad.fitting.optimise.nonconvex.start import check_identified, is_flat, single_start
 from masgrad.fitting.optimise.plateau import (
     MOST_FLAT,
     flat_directions,
@@ -101,7 +101,7 @@ class Reads:
 
         So they may if pilot rows are unlike the others.
         """
-        objective, sample, rows = self.objective, self.sample, self.sample.rows
+        objective, sample = self.objective, self.sample
         try:
             done = self.by_newton()
             if done.remainder <= LARGEST_UNJUDGED or self.reader.monitor.interrupted:
@@ -109,9 +109,7 @@ class Reads:
             others = [done.local_model.point]
         except NotConvex:
             done, others = None, []
-        own = self.options.start
-        theta = objective.model.initial_theta(rows) if own is None else own
-        others.append(objective.coordinates.phi(objective.model.theta(theta, rows)))
+        others.append(single_start(objective, sample.rows, self.options))
         again = minimum_over_reads(objective, self.reader, sample, self.start, others)
         return replace(again, reads=again.reads + (0 if done is None else done.reads))
 

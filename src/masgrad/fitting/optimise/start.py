@@ -27,7 +27,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights
-from masgrad.fitting.optimise.nonconvex.start import lowest_minimum
+from masgrad.fitting.optimise.nonconvex.start import lowest_minimum, single_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.families.family import Family
@@ -137,9 +137,7 @@ def _minimum(
     except NotConvex:
         if sample.complete or sample.remaining is not None or not options.open_ended:
             raise
-    theta = objective.model.initial_theta(rows) if options.start is None else options.start
-    phi = objective.coordinates.phi(objective.model.theta(theta, rows))
-    return Start(objective.local_model(phi, rows))
+    return Start(objective.local_model(single_start(objective, rows, options), rows))
 
 
 def _growing(rows: Rows, few_suffice: bool, rng: np.random.Generator) -> list[Rows]:

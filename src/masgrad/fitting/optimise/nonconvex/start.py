@@ -117,11 +117,9 @@ def _first_point(
     Of ends that are equal because units change places it is the one with the units in order.
     """
     model, coordinates = objective.model, objective.coordinates
-    if options.start is not None:
-        return coordinates.phi(model.theta(options.start, rows)), ()
     several = options.starts or (SEVERAL_STARTS if model.several_optima else 0)
-    if not several:
-        return objective.initial_point(rows), ()
+    if options.start is not None or not several:
+        return single_start(objective, rows, options), ()
     few = random_rows(rows, MODE_ROWS, rng)
     starts = (random_start(model, coordinates, few, rng) for _ in range(several))
     phi, note = lowest_mode(objective, few, starts)
@@ -129,6 +127,13 @@ def _first_point(
     if units is None:
         return phi, (note,)
     return coordinates.phi(Exchangeable(units)(coordinates.theta(phi))), (note,)
+
+
+def single_start(objective: Objective, rows: Rows, options: Options) -> np.ndarray:
+    """The user's start, or the model's."""
+    if options.start is None:
+        return objective.initial_point(rows)
+    return objective.coordinates.phi(objective.model.theta(options.start, rows))
 
 
 def random_start(
