@@ -61,6 +61,7 @@ def verdict(content, words):
 # The linear experiment.
 
 
+@pytest.mark.long  # the command line runs it in make test
 @pytest.mark.statistical(4)
 def test_linear(tmp_path, seed):
     """Slopes are the local rates', floors those of the stationary law, chains as diffusions."""

@@ -20,9 +20,13 @@ from masgrad.kernels.kernel import Kernel
 
 EVERY = scenarios.KERNELS | scenarios.DIFFUSIONS
 OTHER_ROOTS = ("products", "auto", "diagonal", "low_rank")
-NAMES = [
-    pytest.param(n, marks=pytest.mark.long) if n.endswith(OTHER_ROOTS) else n for n in EVERY
-]  # they differ from "masgrad", "batch" and "running" by their root alone, tested by hand
+SHORT = [
+    name
+    for name in EVERY
+    if not name.endswith(OTHER_ROOTS)  # other than "masgrad" by their root alone, tested by hand
+    and (not name.startswith("diff_") or name in ("diff_masgrad", "diff_adagrad", "diff_sgld"))
+]
+NAMES = scenarios.short_of(SHORT, [name for name in EVERY if name not in SHORT])
 
 
 @pytest.fixture

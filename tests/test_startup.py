@@ -72,7 +72,10 @@ cli.app(["fit", {str(path)!r}, "--formula", "y ~ a + C(g)", "--quiet"], standalo
     "later",
     [
         "mg.fit(mg.Logistic(), (X, y)).predict(X, 0.95).to_numpy()",
-        "mg.fit(mg.Logistic(), (X, y)).law.push(lambda theta: theta[0] / theta[1]).cov",
+        pytest.param(
+            "mg.fit(mg.Logistic(), (X, y)).law.push(lambda theta: theta[0] / theta[1]).cov",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             "mg.run(mg.madprox(0.1, penalty), mg.Logistic(), (X, y), np.zeros(3), 20, 10, 3).theta",
             marks=pytest.mark.long,
