@@ -387,6 +387,7 @@ def test_a_seed_without_an_optimum_is_named_and_left_out():
     assert found["verdicts"] == {"it holds": {"reproduced": 2, "partly": 1, "not": 0}}
 
 
+@pytest.mark.long
 def test_a_run_is_on_disk_before_other_seeds_begin(tmp_path, monkeypatch):
     def interrupted(entry, seed, count, report):
         assert json.loads((tmp_path / "linear.json").read_text())["seed"] == 0

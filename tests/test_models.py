@@ -15,12 +15,8 @@ from masgrad.data.regression import Regression
 from masgrad.models.glm import as_family
 
 CASES = [c[0] for c in scenarios.all_models(np.random.default_rng(0))]
-SLOW = [
-    "mixture",
-    "weighted mixture",
-    "network",
-    "plain network",
-]  # whose gradients for rows that differ by chain take long to compile
+SLOW = ["gaussian", "mixture", "weighted mixture", "network", "plain network"]
+"""Models whose gradients for rows that differ by chain take long to compile."""
 
 
 @pytest.fixture(params=CASES)

@@ -280,7 +280,7 @@ def test_objects_built_outside_are_not_truncated(problem):
     np.testing.assert_allclose(b / a - 1, 1e-11, rtol=1e-3)
 
 
-@pytest.mark.parametrize("covariance", ["population", "batch"])
+@pytest.mark.parametrize("covariance", scenarios.short_of(["batch"], ["population"]))
 def test_more_chains_than_one_group_with_lapack_on_all_cores(covariance):
     """Two groups that called LAPACK at once waited for each other for ever."""
     code = (
