@@ -38,7 +38,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same within data, by the second component.
 DATA = [
     ["designs"],
-    ["arrays", "regression", "source", "sparse", "table", "simulate"],
+    ["groupings"],
+    ["arrays", "regression", "source", "sparse", "table", "simulate", "block"],
     ["tables"],
     ["formula", "matrices"],
     ["table_source"],

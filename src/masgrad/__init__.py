@@ -46,6 +46,7 @@ _HOMES = {
     "masgrad.chains.run": ("run",),
     "masgrad.chains.resume": ("resume",),
     "masgrad.chains.trace": ("Summary", "Trace"),
+    "masgrad.data.block": ("Block",),
     "masgrad.data.source": ("Stream",),
     "masgrad.fitting.api": ("fit", "glm", "penalty_path"),
     "masgrad.fitting.penalised.path": ("PenaltyPath",),

@@ -14,6 +14,7 @@ from masgrad.covariance.rotation import rotation as rotation
 from masgrad.covariance.self_normalised import SelfNormalised as SelfNormalised
 from masgrad.covariance.self_normalised import consistent_root as consistent_root
 from masgrad.covariance.self_normalised import self_normalised as self_normalised
+from masgrad.data.block import Block as Block
 from masgrad.data.simulate import Simulator as Simulator
 from masgrad.data.source import Stream as Stream
 from masgrad.fitting.api import fit as fit

@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import BLOCK
-from masgrad.data.regression import Weighted, label, only, weigh
+from masgrad.data.groupings.columns import ColumnGroups, GroupColumns
+from masgrad.data.regression import label, only, weigh, with_groups
 from masgrad.data.source import as_float
-from masgrad.data.table_source import MEMORY_BYTES, MediumSource, open_table
+from masgrad.data.table_source import (
+    MEMORY_BYTES,
+    MediumSource,
+    codes_of_rows,
+    keys_of_groups,
+    open_table,
+)
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Columns, Medium, is_number
 from masgrad.errors import InputError, InputTypeError
@@ -19,7 +26,11 @@ Asks = Callable[[Sequence[str]], Sequence[str] | None]
 
 
 def open_columns(
-    data: Any, asks: Asks, weight: str | None = None, memory: int = MEMORY_BYTES
+    data: Any,
+    asks: Asks,
+    weight: str | None = None,
+    memory: int = MEMORY_BYTES,
+    groups: Sequence[GroupColumns] = (),
 ) -> tuple[Medium, tuple[str, ...]]:
     """A table, and the columns of numbers that are rows.
 
@@ -28,11 +39,13 @@ def open_columns(
         asks: which columns are needed.
         weight: the column of frequencies.
         memory: limit on the memory used for reading, in bytes.
+        groups: columns by which rows are grouped.
     """
     present = names_of(data)
     asked = asks(present)
     carried = () if weight is None else (weight,)
-    medium = open_table(data, tuple(dict.fromkeys([*(asked or present), *carried])), memory)
+    by = [name for group in groups for name in group.columns]
+    medium = open_table(data, tuple(dict.fromkeys([*(asked or present), *carried, *by])), memory)
     numbers = [name for name, kind in medium.types.items() if is_number(kind)]
     for name in (*(asked or ()), *carried):
         if name not in numbers:
@@ -40,7 +53,7 @@ def open_columns(
                 f"{medium.where}: column {name!r} is not numeric ({medium.types[name]}), and the "
                 "loss asks for it; encode it as numbers, such as the codes of its categories"
             )
-    return medium, tuple(asked or (name for name in numbers if name != weight))
+    return medium, tuple(asked or (name for name in numbers if name not in (weight, *by)))
 
 
 class ColumnSource(MediumSource):
@@ -52,6 +65,7 @@ class ColumnSource(MediumSource):
         weight: the column of frequencies.
         memory: limit on the memory used for reading, in bytes.
         block: rows per block.
+        groups: columns by which rows are grouped.
     """
 
     def __init__(
@@ -61,9 +75,11 @@ class ColumnSource(MediumSource):
         weight: str | None = None,
         memory: int = MEMORY_BYTES,
         block: int = BLOCK,
+        groups: Sequence[GroupColumns] = (),
     ):
         super().__init__(medium, weight, memory, block)
-        self.columns = columns
+        self.columns, self.by = columns, ColumnGroups(groups)
+        self.groupings, self.lookups = self.by.groupings, keys_of_groups(self.by)
         self.numbers = tuple(dict.fromkeys([*columns, *([weight] if weight else [])]))
         self.count = None if weight is not None else medium.count
 
@@ -79,7 +95,7 @@ class ColumnSource(MediumSource):
             return None
         at = place if kept is None else lambda k: place(int(kept[k]))
         rows = {name: _finite(name, only(columns[name], kept), at) for name in self.columns}
-        return rows if weight is None else Weighted(rows, weight)
+        return with_groups(rows, weight, codes_of_rows(self.by, columns, kept, at))
 
 
 def _finite(name: str, column: np.ndarray, place: Callable[[int], str]) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Rows of a regression that carry more than (X, y): a frequency and a known part of the predictor.
+"""Rows of a regression that carry more than (X, y): a frequency, a known part of the predictor,
+and the codes of the groups that they belong to.
 
 A row of weight 2 counts as two rows, a row of weight 0 as none: `weigh` leaves it out before
 anything else looks at it. The linear predictor is x'theta + offset, where log(exposure) is a part
@@ -38,19 +39,21 @@ EVEN = 1.5
 
 
 class Regression(NamedTuple):
-    """X (n, p), y (n,), and frequencies and offsets, each (n,) or None."""
+    """X (n, p), y (n,), frequencies and offsets, each (n,) or None, and codes (n, k) or None."""
 
     X: np.ndarray
     y: np.ndarray
     weight: np.ndarray | None = None
     offset: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
 
 class Weighted(NamedTuple):
-    """Rows of any pytree, and their frequencies, (n,)."""
+    """Rows of any pytree, their frequencies, (n,) or None, and codes of groups, (n, k) or None."""
 
     rows: Rows
-    weight: np.ndarray
+    weight: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
 
 def weight_of(rows: Rows) -> np.ndarray | None:
@@ -63,6 +66,11 @@ def observations(rows: Rows) -> Rows:
     if isinstance(rows, Regression):
         return rows.X, rows.y
     return rows.rows if isinstance(rows, Weighted) else rows
+
+
+def groups_of(rows: Rows) -> np.ndarray | None:
+    """The codes of the groups that the rows belong to, (n, k), a column a grouping; or None."""
+    return rows.groups if isinstance(rows, Regression | Weighted) else None
 
 
 def offset_of(rows: Rows) -> np.ndarray | None:
@@ -185,9 +193,21 @@ def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need:
     return np.array(values, np.float64)
 
 
-def beside(X: Any, y: np.ndarray, weight: np.ndarray | None, offset: np.ndarray | None) -> Rows:
-    """(X, y) if there are no weights or offsets, otherwise a `Regression`."""
-    return (X, y) if weight is None and offset is None else Regression(X, y, weight, offset)
+def beside(
+    X: Any,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    offset: np.ndarray | None,
+    groups: np.ndarray | None = None,
+) -> Rows:
+    """(X, y) if rows carry nothing else, otherwise a `Regression`."""
+    bare = weight is None and offset is None and groups is None
+    return (X, y) if bare else Regression(X, y, weight, offset, groups)
+
+
+def with_groups(rows: Rows, weight: np.ndarray | None, groups: np.ndarray | None) -> Rows:
+    """Rows of any loss with what they carry."""
+    return rows if weight is None and groups is None else Weighted(rows, weight, groups)
 
 
 def given(role: str) -> str:

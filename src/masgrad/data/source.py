@@ -10,14 +10,15 @@ import abc
 import copy
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, MOST_ROWS, count_rows, pick
 from masgrad.data.designs.structured import Structured
-from masgrad.data.regression import Regression, Weighted
+from masgrad.data.groupings.grouping import Grouping
+from masgrad.data.regression import Regression, Weighted, groups_of
 from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
@@ -38,6 +39,8 @@ class Source(abc.ABC):
         names: names of the parameters, which are the columns of X in a regression, or ().
         ordered: whether rows come in the order of storage, so that a drift deserves a warning.
         compact: whether X is coded or sparse, so that many rows take little room.
+        groupings: of the rows, one for each column of their codes; of a stream they are known once
+            its first block is read.
     """
 
     rereadable: bool = True
@@ -45,6 +48,7 @@ class Source(abc.ABC):
     names: tuple[str, ...] = ()
     ordered: bool = False
     compact: bool = False
+    groupings: Sequence[Grouping] = ()
 
     @abc.abstractmethod
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
@@ -84,6 +88,7 @@ class Arrays(Source):
         block: rows per block.
         real: whether integers are converted to floats.
         kept: the row numbers in the user's data, if some rows were dropped.
+        groupings: of the rows.
     """
 
     def __init__(
@@ -93,8 +98,10 @@ class Arrays(Source):
         block: int = BLOCK,
         real: bool = True,
         kept: np.ndarray | None = None,
+        groupings: Sequence[Grouping] = (),
     ):
         self.rows, self.names, self.block, self.real = rows, names, block, real
+        self.groupings = groupings
         self.kept, first = kept, rows[0] if isinstance(rows, tuple) else None
         self.compact = isinstance(first, SparseRows) and first.thin
         self.count: int = count_rows(rows)  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -161,7 +168,11 @@ class Arrays(Source):
         return self._tree(lambda a: np.take(a, index, axis=0))
 
     def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
-        return pick(lambda a: as_float(part(a), self.real), self.rows)
+        codes = groups_of(self.rows)
+        if codes is None:
+            return pick(lambda a: as_float(part(a), self.real), self.rows)
+        bare = pick(lambda a: as_float(part(a), self.real), self.rows._replace(groups=None))
+        return bare._replace(groups=part(codes))
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
         """`size` rows drawn at random without replacement; all rows in order if there are fewer."""
@@ -194,6 +205,7 @@ class Stream(Source):
         *,
         check: Callable[[Rows], Rows] = lambda rows: rows,
         real: bool = True,
+        groupings: Sequence[Grouping] = (),
     ):
         if not callable(start):
             raise InputTypeError(
@@ -201,6 +213,7 @@ class Stream(Source):
             )
         self.start, self.rereadable, self.block = start, rereadable, block
         self.check, self.real, self.dropped = check, real, False
+        self.groupings = groupings
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return prefetch(self._blocks())

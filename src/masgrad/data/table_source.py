@@ -16,14 +16,26 @@ from masgrad.data.arrays import BLOCK, block_of
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
-from masgrad.data.regression import ROLES, Place, as_vector, beside, given, label, weigh
+from masgrad.data.groupings.columns import ColumnGroups, GroupColumns
+from masgrad.data.groupings.given import Asked, as_keys
+from masgrad.data.groupings.grouping import check_keys
+from masgrad.data.regression import (
+    ROLES,
+    Place,
+    as_vector,
+    beside,
+    given,
+    label,
+    only,
+    weigh,
+)
 from masgrad.data.source import Arrays, Source, Stream, prefetch
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.frames import Memory, names_of
 from masgrad.data.tables.ipc import Ipc
-from masgrad.data.tables.levels import Lookup, check_codes, lookup
-from masgrad.data.tables.medium import Columns, Medium, codes_of, length_of, shuffle
+from masgrad.data.tables.levels import Coder, check_codes, lookup
+from masgrad.data.tables.medium import Columns, Medium, codes_of, grouped, length_of, shuffle
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_frame, is_paths, kind
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
@@ -77,7 +89,7 @@ class MediumSource(Source):
     """Blocks made of columns: `numbers` are read, `made` makes rows of them, `weight` is one."""
 
     numbers: tuple[str, ...]
-    lookups: Mapping[str, Lookup] = {}
+    lookups: Mapping[str, Coder] = {}
 
     def __init__(self, medium: Medium, weight: str | None, memory: int, block: int):
         self.medium, self.weight, self.memory, self.block = medium, weight, memory, block
@@ -150,14 +162,17 @@ class TableSource(MediumSource):
         super().__init__(medium, terms.weight, memory, block)
         self.terms, self.names = terms, terms.names
         self.count = None if self._weighed() else medium.count
-        self.lookups = {name: lookup(levels) for name, levels in terms.levels.items()}
+        self.by = ColumnGroups(terms.groups, _shown)
+        self.groupings = self.by.groupings
+        levels = {name: lookup(levels) for name, levels in terms.levels.items()}
+        self.lookups = levels | keys_of_groups(self.by)
         self.numbers = terms.numbers
         if not self.numbers and not self.lookups:  # an intercept alone: any column counts the rows
             self.numbers = tuple(medium.types)[:1]
 
     def made(self, piece: tuple[int, Columns]) -> Rows | None:
         row, columns = piece
-        return as_block(self.terms, columns, lambda k: self.medium.place(row + k))
+        return as_block(self.terms, columns, lambda k: self.medium.place(row + k), self.by)
 
     def _weighed(self) -> bool:
         """Whether rows may be dropped for weight 0; weights in memory are checked here, once."""
@@ -172,13 +187,14 @@ class TableSource(MediumSource):
 class TableInMemory(Arrays):
     """A table in memory seen through terms; any thread can build the block at any row."""
 
-    def __init__(self, columns: Columns, terms: Terms, block: int = BLOCK):
-        super().__init__(dict(columns), terms.names, block, real=False)
-        self.terms, self.compact = terms, terms.is_coded
+    def __init__(self, columns: Columns, terms: Terms, by: ColumnGroups, block: int = BLOCK):
+        groupings = by.groupings
+        super().__init__(dict(columns), terms.names, block, real=False, groupings=groupings)
+        self.terms, self.by, self.compact = terms, by, terms.is_coded
 
     def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
         columns = {name: part(column) for name, column in self.rows.items()}
-        return as_block(self.terms, columns, self.place)
+        return as_block(self.terms, columns, self.place, self.by)
 
     def _shuffled(self, rng: np.random.Generator) -> Generator[Rows]:
         """The order of `Arrays`, by slices: gathering single rows takes as long as building X."""
@@ -202,10 +218,31 @@ def table_rows(
     source = TableSource(medium, terms, memory, block)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
-    return TableInMemory(medium.columns(source.numbers, source.lookups), terms, block)
+    columns = medium.columns(source.numbers, source.lookups)
+    return TableInMemory(columns, terms, source.by, block)
 
 
-def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
+def keys_of_groups(by: ColumnGroups) -> dict[str, Coder]:
+    """The keys of grouping columns, as a medium looks them up."""
+    return {grouped(name): keys for name, keys in by.keys.items()}
+
+
+def codes_of_rows(
+    by: ColumnGroups, columns: Columns, kept: np.ndarray | None, place: Place
+) -> np.ndarray | None:
+    """The codes of the kept rows' groups, (n, k), every one of them known; None without groups."""
+    codes = by.codes(lambda name: only(columns[codes_of(grouped(name))], kept))
+    if codes is not None:
+        check_keys(by.groupings, codes, place)
+    return codes
+
+
+def _shown(name: str) -> str:
+    """The name of a grouping column in messages and summaries; that of an array is its keyword."""
+    return name.removeprefix("\0").removesuffix(" given")
+
+
+def as_block(terms: Terms, columns: Columns, place: Place, by: ColumnGroups) -> Rows | None:
     """(X, y) or a `Regression`; (X, offset) if there is no response; None if there are no rows."""
     roles = (terms.weight, terms.offset, terms.exposure)
     carried = (None if name is None else columns[name] for name in roles)
@@ -222,11 +259,16 @@ def as_block(terms: Terms, columns: Columns, place: Place) -> Rows | None:
     if terms.response is None:
         return X, offset
     y = np.array(columns[terms.response], np.float64)  # a view would keep a row group
-    return beside(X, y, weight, offset)
+    return beside(X, y, weight, offset, codes_of_rows(by, columns, None, at))
 
 
 def learn_table(
-    data: Any, formula: str, memory: int, block: int | None, roles: dict[str, Any]
+    data: Any,
+    formula: str,
+    memory: int,
+    block: int | None,
+    roles: dict[str, Any],
+    groups: Sequence[Asked] = (),
 ) -> tuple[Source, Terms]:
     """The rows of a table, and the terms that code later tables in the same way.
 
@@ -236,13 +278,17 @@ def learn_table(
         memory: limit on the memory used for reading, in bytes.
         block: rows per block.
         roles: weights, offset and exposure: None, the name of a column, or an array.
+        groups: clusters and the like: names of columns, or arrays.
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
     columns = [value for value in roles.values() if isinstance(value, str)]
-    medium = _open(data, [*parsed.columns, *columns], memory, roles)
-    terms = learn(parsed, medium, **_columns(roles))
-    arrays = {part: None for part, name in _columns(roles).items() if _is_array(name)}
-    return table_rows(medium, terms, memory, block), replace(terms, **arrays)
+    by = _group_columns(groups)
+    columns += [name for group in by for name in group.columns if not _is_array(name)]
+    medium = _open(data, [*parsed.columns, *columns], memory, roles, groups)
+    terms = replace(learn(parsed, medium, **_columns(roles)), groups=by)
+    arrays: dict[str, Any] = {p: None for p, name in _columns(roles).items() if _is_array(name)}
+    named = tuple(group for group in by if not any(map(_is_array, group.columns)))
+    return table_rows(medium, terms, memory, block), replace(terms, groups=named, **arrays)
 
 
 def table_source(
@@ -254,6 +300,7 @@ def table_source(
     weights: Any = None,
     offset: Any = None,
     exposure: Any = None,
+    groups: Sequence[Asked] = (),
 ) -> Source:
     """A table seen through terms learned from another table; unseen levels are errors.
 
@@ -265,34 +312,56 @@ def table_source(
         weights: an array or a column that replaces the one named by the terms.
         offset: as for weights.
         exposure: as for weights.
+        groups: arrays or columns that replace those of the same role.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
+    given_roles = {one.role for one in groups}
+    kept = tuple(group for group in terms.groups if group.role not in given_roles)
+    terms = replace(terms, groups=kept + _group_columns(groups))
     columns = [name for name in terms.columns if not _is_array(name)]
-    medium = _open(data, columns, memory, roles)
+    medium = _open(data, columns, memory, roles, groups)
     check_table(terms, medium)
     return table_rows(medium, terms, memory, block)
 
 
 def predictors(terms: Terms, data: Any, offset: Any = None, exposure: Any = None) -> Source:
     """Blocks of X and the offset, or None, of a table without a response."""
-    alone = replace(terms, response=None, weight=None)
+    alone = replace(terms, response=None, weight=None, groups=())
     return table_source(data, alone, offset=offset, exposure=exposure)
 
 
-def _open(data: Any, columns: list[str], memory: int, roles: dict[str, Any]) -> Medium:
+def _group_columns(groups: Sequence[Asked]) -> tuple[GroupColumns, ...]:
+    """The columns of groupings; arrays become columns of their own."""
+    return tuple(
+        GroupColumns.of(one.role, one.value)
+        if one.is_column
+        else GroupColumns(one.role, (given(one.name),))
+        for one in groups
+    )
+
+
+def _open(
+    data: Any,
+    columns: list[str],
+    memory: int,
+    roles: dict[str, Any],
+    groups: Sequence[Asked] = (),
+) -> Medium:
     """Open a table together with the arrays given beside it."""
     arrays = {k: v for k, v in roles.items() if v is not None and not isinstance(v, str)}
+    keys = [one for one in groups if not one.is_column]
     unique = tuple(dict.fromkeys(columns))
-    if not arrays:
+    if not arrays and not keys:
         return open_table(data, unique, memory)
     if not is_frame(data) and not isinstance(data, dict):
-        raise InputTypeError(
-            f"{next(iter(arrays))} of a file, a dataset or an iterator is the name of a column"
-        )
+        first = next(iter([*arrays, *(one.role for one in keys)]))
+        raise InputTypeError(f"{first} of a file, a dataset or an iterator is the name of a column")
     rows = len(next(iter(data.values()))) if isinstance(data, dict) else len(data)
     index = getattr(data, "index", None)
-    extra = {given(k): as_vector(k, v, rows, index) for k, v in arrays.items()}
+    extra: dict[str, Any] = {given(k): as_vector(k, v, rows, index) for k, v in arrays.items()}
+    for one in keys:
+        extra[given(one.name)] = _as_arrow(as_keys(one.name, one.value, rows, index))
     return open_table(data, unique, memory, extra)
 
 
@@ -302,5 +371,15 @@ def _columns(roles: dict[str, Any]) -> dict[str, Any]:
     return dict(zip(("weight", "offset", "exposure"), named, strict=True))
 
 
+def _as_arrow(keys: np.ndarray) -> Any:
+    """Keys as a column: numbers as they are, others as Arrow has them."""
+    if keys.dtype.kind in "iufb":
+        return keys
+    import pyarrow as pa
+
+    return pa.array(keys, from_pandas=True)
+
+
 def _is_array(column: str | None) -> bool:
-    return column in {given(role) for role in ROLES}
+    """Whether this is the name of an array that was given beside the table."""
+    return column is not None and column.startswith("\0") and column.endswith(" given")

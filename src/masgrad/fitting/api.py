@@ -127,7 +127,8 @@ def _task(
             f"exposure is for the log link, and this is the {family.link} link; give offset="
         )
     formula, memory, block = options.formula, options.memory, options.block_size
-    source, terms = as_source(model, data, formula, memory, block, **options.roles)
+    carried = {**options.roles, "groups": options.groups}
+    source, terms = as_source(model, data, formula, memory, block, **carried)
     return Task(model, source, terms, options)
 
 

@@ -10,11 +10,14 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from masgrad.checks import as_size, check_count
 from masgrad.cores import cores
 from masgrad.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from masgrad.data.groupings.given import Asked
 
 TOLERANCE = 1e-3
 """Predicted remainder, in standard errors, at which "auto" stops reading."""
@@ -29,7 +32,17 @@ MOST_READS = 60
 
 METHODS = ("sandwich", "chains")
 PRECISIONS = ("auto", "double")
-COV_TYPES = ("robust", "HC0", "HC1", "HC3", "nonrobust")
+COV_TYPES = (
+    *("robust", "HC0", "HC1", "HC3", "nonrobust"),
+    *("cluster", "CR1", "CR2", "CR3", "HAC", "DK"),
+)
+CLUSTERED = ("cluster", "CR1", "CR2", "CR3")
+SERIAL = ("HAC", "DK")
+SMALL_SAMPLE = ("fixest", "statsmodels", "stata", "none")
+TIME_GAPS = ("value", "rank")
+MISSING_ROWS = ("error", "drop")
+BAD_ROWS = ("error", "skip")
+WEIGHTS_TYPES = ("frequency", "analytic", "probability")
 UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
@@ -61,24 +74,20 @@ def _starts(starts: Any) -> int | None:
     return None if starts is None else check_count("starts", starts, 1)
 
 
-def _method(method: str) -> str:
-    if not isinstance(method, str) or method not in METHODS:
-        raise InputError(f"method={method!r} is not known; use one of {', '.join(METHODS)}")
-    return method
+def _one_of(name: str, choices: tuple[str, ...]) -> Callable[[Any], str]:
+    """The check of a keyword that is one of several words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise InputError(f"{name}={value!r} is not known; use one of {', '.join(choices)}")
+        return value
+
+    return check
 
 
 def _cov_type(cov_type: Any) -> str:
-    if not isinstance(cov_type, str) or cov_type not in COV_TYPES:
-        raise InputError(f"cov_type={cov_type!r} is not known; use one of {', '.join(COV_TYPES)}")
-    return cov_type
-
-
-def _precision(precision: Any) -> str:
-    if not isinstance(precision, str) or precision not in PRECISIONS:
-        raise InputError(
-            f"precision={precision!r} is not known; use one of {', '.join(PRECISIONS)}"
-        )
-    return precision
+    known = _one_of("cov_type", COV_TYPES)(cov_type)
+    return "CR1" if known == "cluster" else known
 
 
 def as_bytes(memory: str | int) -> int:
@@ -155,12 +164,55 @@ class Options:
     formula: str | None = _field(None, 'for tables, such as "y ~ a + b".')
     cov_type: str = _field(
         "robust",
-        '"robust" (HC0; HC1 for estimates without a penalty after one), "HC0", "HC1", "HC3", or '
+        '"robust" (HC0; HC1 for estimates without a penalty after one; CR1 with clusters), "HC0", '
+        '"HC1", "HC3"; "CR1" (or "cluster"), "CR2", "CR3" for clusters; "HAC" (Newey-West) for '
+        'rows in time order, or by `time` within each `unit`; "DK" (Driscoll-Kraay) by `time`; '
         '"nonrobust", which trusts the model.',
         _cov_type,
     )
+    clusters: Any = _field(
+        None,
+        "the name of a column, an array (N,), or a list of these: rows of one cluster may depend "
+        "on each other; several are combined by inclusion and exclusion.",
+    )
+    small_sample: str = _field(
+        "fixest",
+        'factors of clustered errors: "fixest", "statsmodels", "stata" or "none".',
+        _one_of("small_sample", SMALL_SAMPLE),
+    )
+    time: Any = _field(None, 'time of each row for "HAC" and "DK": a column or an array (N,).')
+    unit: Any = _field(None, 'unit of a panel for "HAC": a column or an array (N,).')
+    lags: int | None = _field(
+        None,
+        "lags of Bartlett's kernel; by default floor(4 (T/100)^(2/9)) for T times.",
+        lambda value: None if value is None else check_count("lags", value, 0),
+        accepts=int | None,
+    )
+    time_gaps: str = _field(
+        "value",
+        'whether times are as far apart as their "value" says, or neighbours by "rank".',
+        _one_of("time_gaps", TIME_GAPS),
+    )
+    missing: str = _field(
+        "error",
+        'rows with a missing value are an "error", or are left out and counted: "drop".',
+        _one_of("missing", MISSING_ROWS),
+    )
+    on_bad_rows: str = _field(
+        "error",
+        'rows of a CSV file that cannot be read are an "error", or a few are left out: "skip".',
+        _one_of("on_bad_rows", BAD_ROWS),
+    )
+    weights_type: str = _field(
+        "frequency",
+        '"frequency": a row of weight 2 is two rows; "analytic": inverse variances; "probability": '
+        "inverse probabilities of being sampled.",
+        _one_of("weights_type", WEIGHTS_TYPES),
+    )
     method: str = _field(
-        "sandwich", '"sandwich", or "chains": the spread of averaged MasGrad chains.', _method
+        "sandwich",
+        '"sandwich", or "chains": the spread of averaged MasGrad chains.',
+        _one_of("method", METHODS),
     )
     chains: int = _field(20, "number of chains.", _whole("chains", 4))
     step_size: float = _field(
@@ -199,7 +251,7 @@ class Options:
         "auto",
         '"auto" sums H and M in single precision where standard errors stay within 1e-5 of those '
         'in double precision, which "double" asks for; estimates are in double precision always.',
-        _precision,
+        _one_of("precision", PRECISIONS),
     )
     seed: int = _field(
         0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)
@@ -228,6 +280,15 @@ class Options:
     def roles(self) -> dict[str, Any]:
         """What stands beside X and y."""
         return {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
+
+    @property
+    def groups(self) -> "tuple[Asked, ...]":
+        """What rows are grouped by."""
+        if self.clusters is None and self.unit is None and self.time is None:
+            return ()
+        from masgrad.data.groupings.given import asked  # NumPy would delay `masgrad --help`
+
+        return asked({"clusters": self.clusters, "unit": self.unit, "time": self.time})
 
 
 KEYWORDS = {f.name: f for f in fields(Options)}

@@ -6,7 +6,7 @@ drawn at random from arrays; from anything else it is the first rows.
 
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from masgrad.data.arrays import (
     leaves,
     pick,
 )
+from masgrad.data.groupings.given import ArrayGroups, Asked
 from masgrad.data.regression import (
     ROLES,
     ColumnSizes,
@@ -113,6 +114,7 @@ def as_source(
     weights: Any = None,
     offset: Any = None,
     exposure: Any = None,
+    groups: Sequence[Asked] = (),
 ) -> "tuple[Source, Terms | None]":
     """The source of rows, and the terms of the formula if there is one.
 
@@ -125,9 +127,10 @@ def as_source(
         weights: frequencies of the rows: an array, or the name of a table's column.
         offset: known part of the linear predictor: an array or the name of a column.
         exposure: its logarithm is added to the offset.
+        groups: clusters and the like: arrays, or names of columns.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
-    source, terms = _rows(model, data, formula, memory, block, roles)
+    source, terms = _rows(model, data, formula, memory, block, roles, groups)
     if not isinstance(model, GLM):
         source = source.named(model.names_of(source.names))
     return source, terms
@@ -140,6 +143,7 @@ def _rows(
     memory: int,
     block: int | None,
     roles: dict[str, Any],
+    groups: Sequence[Asked],
 ) -> "tuple[Source, Terms | None]":
     carried = [role for role, value in roles.items() if value is not None]
     refused = [] if isinstance(model, GLM) else [r for r in carried if r != "weights"]
@@ -149,11 +153,11 @@ def _rows(
     if formula is not None:
         from masgrad.data.table_source import learn_table  # pyarrow
 
-        return learn_table(data, formula, memory, block, roles)
+        return learn_table(data, formula, memory, block, roles, groups)
     if is_simulator(data):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")
     if not isinstance(model, GLM):
-        return loss_source(model, data, memory, block, roles["weights"]), None
+        return loss_source(model, data, memory, block, roles["weights"], groups), None
     if is_paths(data):
         raise is_a_file(data)
     if isinstance(data, Source | Iterator):
@@ -162,8 +166,15 @@ def _rows(
                 f"{carried[0]} goes with each block of a stream; yield (X, y, weights, offset), "
                 "where either may be None"
             )
-        return stream_of(data, regression_checker(model), block, real=True), None
-    return regression_arrays(model, data, block, roles), None
+        if groups:
+            raise InputError(
+                f"{groups[0].role} go with each block of a stream: yield "
+                f"mg.Block(X, y, {groups[0].role}=keys)"
+            )
+        coded = ArrayGroups()
+        check = regression_checker(model, coded)
+        return stream_of(data, check, block, real=True, groupings=coded.groupings), None
+    return regression_arrays(model, data, block, roles, groups), None
 
 
 def take_sample(source: Source, single: bool, memory: int, rng: np.random.Generator) -> Sample:

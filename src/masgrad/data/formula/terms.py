@@ -18,6 +18,7 @@ from masgrad.data.designs.coded import CodedDesign, Group
 from masgrad.data.formula.cells import Places, cells_of_rows
 from masgrad.data.formula.expressions import Expression, columns_of, evaluate
 from masgrad.data.formula.expressions import from_json as read_expression
+from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.tables.levels import MISSING
 from masgrad.data.tables.medium import Columns, codes_of
 from masgrad.errors import InputError
@@ -84,6 +85,7 @@ class Terms:
         weight: the column of frequencies, if any.
         offset: the column added to the linear predictor, if any.
         exposure: the column whose logarithm is added to the linear predictor, if any.
+        groups: the columns by which rows are grouped, such as clusters.
     """
 
     response: str | None
@@ -92,6 +94,7 @@ class Terms:
     weight: str | None = None
     offset: str | None = None
     exposure: str | None = None
+    groups: tuple[GroupColumns, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -139,7 +142,8 @@ class Terms:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a table must have."""
-        return tuple(dict.fromkeys([*self.numbers, *self.levels]))
+        by = (name for group in self.groups for name in group.columns)
+        return tuple(dict.fromkeys([*self.numbers, *self.levels, *by]))
 
     def matrix(self, columns: Columns) -> np.ndarray | CodedDesign:
         """X of shape (n, p) in float64: with contiguous columns, or coded if `is_coded`."""
@@ -211,6 +215,7 @@ class Terms:
             "weight": self.weight,
             "offset": self.offset,
             "exposure": self.exposure,
+            "groups": [[group.role, *group.columns] for group in self.groups],
         }
 
     @classmethod
@@ -227,7 +232,11 @@ class Terms:
             whole = all(isinstance(role, str | None) for role in roles)
             if not whole or any(name not in factors for coded in products for name, _ in coded):
                 raise KeyError
-            return cls(roles[0], factors, products, *roles[1:])
+            groups = tuple(
+                GroupColumns(str(role), tuple(map(str, columns)))
+                for role, *columns in saved.get("groups", [])
+            )
+            return cls(roles[0], factors, products, *roles[1:], groups=groups)
         except (KeyError, TypeError, ValueError):
             raise InputError(f"saved terms are damaged: {saved!r:.80}; save it again") from None
 

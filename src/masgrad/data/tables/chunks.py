@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from masgrad.data.groupings.keys import Keys
 from masgrad.data.tables.frames import Memory, as_frame
-from masgrad.data.tables.levels import Found, Lookup, check_levels
+from masgrad.data.tables.levels import Coder, Found, check_levels
 from masgrad.data.tables.medium import Columns, Medium, kind_of
 from masgrad.errors import InputError, InputTypeError
 
@@ -91,11 +92,12 @@ class Chunks(Medium):
         rng: np.random.Generator | None,
         size: int,
         numbers: Sequence[str],
-        lookups: Mapping[str, Lookup],
+        lookups: Mapping[str, Coder],
     ) -> Iterator[Columns]:
-        levels = {name: tuple(lookup) for name, lookup in lookups.items()}
+        known = {name: coder for name, coder in lookups.items() if not isinstance(coder, Keys)}
+        levels = {name: tuple(lookup) for name, lookup in known.items()}
         for row, chunk in self.frames():
-            found = chunk.find(tuple(lookups), self.weight)
+            found = chunk.find(tuple(levels), self.weight)
             check_levels(found, levels, lambda k, r=row: f"row {r + k}", self.missing)
             yield from chunk.blocks(None, size, numbers, lookups)
 

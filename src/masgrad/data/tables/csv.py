@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from masgrad.data.source import prefetch
-from masgrad.data.tables.levels import Found, Lookup, check_levels
+from masgrad.data.tables.levels import Coder, Found, check_levels
 from masgrad.data.tables.medium import (
     Columns,
     Medium,
@@ -99,7 +99,7 @@ class Csv(Medium):
         rng: np.random.Generator | None,
         size: int,
         numbers: Sequence[str],
-        lookups: Mapping[str, Lookup],
+        lookups: Mapping[str, Coder],
     ) -> Iterator[Columns]:
         """Read ahead in our own thread: errors in Arrow's threads do not number the rows."""
         return prefetch(super().blocks(rng, size, numbers, lookups))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from masgrad.data.groupings.keys import level_of
 from masgrad.data.source import Arrays, Stream
-from masgrad.data.tables.levels import Lookup, encode, level_of
+from masgrad.data.tables.levels import Coder, encode
 from masgrad.data.tables.medium import (
     IN_MEMORY,
     Columns,
@@ -19,6 +20,7 @@ from masgrad.data.tables.medium import (
     as_numpy,
     check_columns,
     codes_of,
+    column_of,
     encode_it,
     is_number,
     whole,
@@ -44,16 +46,17 @@ class Memory(Medium):
     ordered = False
     where = IN_MEMORY
 
-    def __init__(
-        self, data: Any, columns: Sequence[str], extra: Mapping[str, np.ndarray] | None = None
-    ):
+    def __init__(self, data: Any, columns: Sequence[str], extra: Mapping[str, Any] | None = None):
         frame = as_frame(data)
         check_columns(self.where, columns, list(frame.columns))
         self.count = len(frame)
         self.held: dict[str, pa.Array | np.ndarray] = dict(extra or {})
         if not columns and not extra:  # of an intercept alone, to count rows
             self.held["\0rows"] = np.zeros(self.count)
-        self.types = {name: pa.from_numpy_dtype(a.dtype) for name, a in self.held.items()}
+        self.types = {
+            name: pa.from_numpy_dtype(a.dtype) if isinstance(a, np.ndarray) else a.type
+            for name, a in self.held.items()
+        }
         self.orders: dict[str, Sequence[Any] | None] = {}
         for name in columns:
             self.held[name], self.types[name], self.orders[name] = _column(frame, name)
@@ -69,15 +72,15 @@ class Memory(Medium):
         rng: np.random.Generator | None,
         size: int,
         numbers: Sequence[str],
-        lookups: Mapping[str, Lookup],
+        lookups: Mapping[str, Coder],
     ) -> Iterator[Columns]:
         return Arrays(self.columns(numbers, lookups), (), size, real=False).blocks(rng)
 
-    def columns(self, numbers: Sequence[str], lookups: Mapping[str, Lookup]) -> dict[str, Any]:
-        """Whole columns: numbers, and codes of categories, which are computed once."""
+    def columns(self, numbers: Sequence[str], lookups: Mapping[str, Coder]) -> dict[str, Any]:
+        """Whole columns: numbers, and codes of categories and groups, which are computed once."""
         for name, lookup in lookups.items():
             if codes_of(name) not in self.held:
-                self.held[codes_of(name)] = encode(pa.array(self.held[name]), lookup)
+                self.held[codes_of(name)] = encode(pa.array(self.held[column_of(name)]), lookup)
         return {name: self.held[name] for name in (*numbers, *map(codes_of, lookups))}
 
     def column(self, name: str) -> Any:

@@ -9,13 +9,12 @@ form, so that a CSV file, which has nothing but text, holds the same levels.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from masgrad.data.groupings.keys import Keys, level_of
 from masgrad.errors import InputError, InputTypeError
 
 MOST_LEVELS = 1_000_000
@@ -42,6 +41,9 @@ OTHER_NOTATION = re.compile(
 Lookup = Mapping[Any, int]
 """The code of each level. 1, 1.0 and True are one level, whatever type a file stores."""
 
+Coder = Lookup | Keys
+"""Levels that are known, or keys that are learned on the way."""
+
 
 @dataclass
 class Found:
@@ -64,11 +66,27 @@ def lookup(levels: Sequence[Any]) -> Lookup:
     return {level: code for code, level in enumerate(levels)}
 
 
-def encode(column: pa.Array, lookup: Lookup) -> np.ndarray:
+def encode(column: pa.Array, lookup: Coder) -> np.ndarray:
     """The codes of a column's values; negative for a missing value and for an unknown level."""
+    if isinstance(lookup, Keys):
+        return _encode_keys(column, lookup)
     indices, values = _dictionary(column)
     codes = (MISSING if value is None else lookup.get(value, UNKNOWN) for value in values)
     return np.array([*codes, MISSING], np.int32)[indices]
+
+
+def _encode_keys(column: pa.Array, keys: Keys) -> np.ndarray:
+    """The codes of a column's keys; only keys that rows have get one."""
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return keys.codes(to_numpy(column))
+    indices, values = _dictionary(column)
+    present = np.unique(indices[indices >= 0])
+    codes = np.full(len(values) + 1, MISSING, np.int32)
+    codes[present] = keys.codes_of_distinct(values[k] for k in present.tolist())
+    return codes[indices]
 
 
 def check_codes(name: str, codes: np.ndarray, missing: bool, place: Callable[[int], str]) -> None:
@@ -94,17 +112,6 @@ def check_kind(where: str, name: str, kind: pa.DataType) -> None:
             f"{where}: column {name!r} holds values of type {kind}; categories are text, numbers, "
             "bools, dates or times: convert it to text first"
         )
-
-
-def level_of(value: Any) -> Any:
-    """A value as a level, plain enough for JSON; None if it is missing."""
-    if value is None or value != value:
-        return None
-    if isinstance(value, datetime):
-        return str(value).removesuffix(" 00:00:00")  # as the date that it is
-    if isinstance(value, date | time):
-        return str(value)
-    return float(value) if isinstance(value, Decimal) else value
 
 
 def survey(

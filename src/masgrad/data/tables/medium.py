@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from masgrad.data.tables.levels import (
+    Coder,
     Found,
-    Lookup,
     check_kind,
     check_levels,
     encode,
@@ -61,10 +61,10 @@ class Medium(abc.ABC):
         rng: np.random.Generator | None,
         size: int,
         numbers: Sequence[str],
-        lookups: Mapping[str, Lookup],
+        lookups: Mapping[str, Coder],
     ) -> Iterator[Columns]:
-        """Blocks of `size` rows: numeric columns, and codes of categories."""
-        names = tuple(dict.fromkeys([*numbers, *lookups]))
+        """Blocks of `size` rows: numeric columns, and codes of categories and groups."""
+        names = tuple(dict.fromkeys([*numbers, *map(column_of, lookups)]))
         batches = (as_columns(b, numbers, lookups) for b in self.batches(rng, names))
         return cut(batches, size)
 
@@ -117,12 +117,24 @@ def codes_of(name: str) -> str:
     return f"\0{name}"
 
 
+def grouped(name: str) -> str:
+    """The key among lookups of a column by which rows are grouped; it may be a category as well."""
+    return f"\1{name}"
+
+
+def column_of(key: str) -> str:
+    """The column of a key among lookups."""
+    return key.removeprefix("\1")
+
+
 def as_columns(
-    batch: pa.RecordBatch, numbers: Iterable[str], lookups: Mapping[str, Lookup]
+    batch: pa.RecordBatch, numbers: Iterable[str], lookups: Mapping[str, Coder]
 ) -> Columns:
     """Convert a batch: numbers as views if Arrow allows, nulls to NaN, categories to codes."""
     columns = {name: as_numpy(batch.column(name)) for name in numbers}
-    codes = {codes_of(name): encode(batch.column(name), lookups[name]) for name in lookups}
+    codes = {
+        codes_of(key): encode(batch.column(column_of(key)), coder) for key, coder in lookups.items()
+    }
     return columns | codes
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from masgrad.data.tables.levels import level_of
+from masgrad.data.groupings.keys import level_of
 from masgrad.data.tables.medium import (
     IN_MEMORY,
     as_numpy,

@@ -72,7 +72,7 @@ class NotSeparated(Source):
     def __init__(self, source: Source, objective: Objective, separation: Separation):
         self.source, self.objective, self.separation = source, objective, separation
         self.names, self.rereadable, self.ordered = source.names, source.rereadable, source.ordered
-        self.count = separation.rows
+        self.count, self.groupings = separation.rows, source.groupings
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return self._of_each(self.source.blocks(rng))

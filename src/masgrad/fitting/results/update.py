@@ -60,15 +60,14 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     same = old.cov_type if old.cov_type in ("HC1", "nonrobust") else "robust"
     options = options_of("update", {"cov_type": same} | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
+    carried = {**options.roles, "groups": options.groups}
     if old.terms is not None:
         from masgrad.data.table_source import table_source
 
         reading = (options.memory, options.block_size)
-        source = table_source(data, old.terms, *reading, **options.roles).named(old.names)
+        source = table_source(data, old.terms, *reading, **carried).named(old.names)
     else:
-        source, _ = as_source(
-            model, data, None, options.memory, options.block_size, **options.roles
-        )
+        source, _ = as_source(model, data, None, options.memory, options.block_size, **carried)
     check_offset(old, options.offset, options.exposure)
     task = Task(model, _in_old_order(old, source), old.terms, options)
     new = fit_source(task, old.coordinates, old.local_model)
@@ -187,4 +186,4 @@ def _in_old_order(old: Fitted, source: Source) -> Source:
     if missing:
         raise InputError(f"X has no column {missing[0]!r}, which the old rows had")
     rows = with_design(source.rows, X[:, [source.names.index(name) for name in old.names]])
-    return Arrays(rows, old.names, source.block, source.real, source.kept)
+    return Arrays(rows, old.names, source.block, source.real, source.kept, source.groupings)

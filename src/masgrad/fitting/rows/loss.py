@@ -3,14 +3,20 @@
 A `CustomLoss` may have weights, which are frequencies as those of a regression are.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
-from masgrad.data.regression import Weighted, as_vector, observations, weigh
+from masgrad.data.block import Block
+from masgrad.data.groupings.columns import GroupColumns
+from masgrad.data.groupings.given import ArrayGroups, Asked, asked
+from masgrad.data.groupings.grouping import check_keys
+from masgrad.data.regression import as_vector, observations, only, weigh, with_groups
 from masgrad.data.source import Arrays, Source
 from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError
@@ -19,7 +25,14 @@ from masgrad.models.model import Model
 from masgrad.types import Rows
 
 
-def loss_source(model: Model, data: Any, memory: int, block: int | None, weights: Any) -> Source:
+def loss_source(
+    model: Model,
+    data: Any,
+    memory: int,
+    block: int | None,
+    weights: Any,
+    groups: Sequence[Asked] = (),
+) -> Source:
     """The rows as a source of blocks.
 
     Args:
@@ -28,6 +41,7 @@ def loss_source(model: Model, data: Any, memory: int, block: int | None, weights
         memory: bytes that reading may take.
         block: rows of a block.
         weights: frequencies of the rows: an array, or the name of a column.
+        groups: clusters and the like: arrays, or names of columns.
     """
     stored = is_paths(data) or is_dataset(data)
     if stored and not model.takes_any_rows:
@@ -38,11 +52,17 @@ def loss_source(model: Model, data: Any, memory: int, block: int | None, weights
             "weights of a file, a dataset or a stream are the name of a column; give weights='w', "
             "with rows that are data frames or dictionaries"
         )
+    if (stored or streamed) and any(not one.is_column for one in groups):
+        raise InputError(
+            "clusters of a file, a dataset or a stream are names of columns: clusters='firm'; "
+            "blocks of a stream that are arrays carry them: yield mg.Block(rows, clusters=keys)"
+        )
     if stored:
         from masgrad.data.column_source import ColumnSource, open_columns  # pyarrow
 
-        medium, columns = open_columns(data, model.columns, weights, memory)
-        source = ColumnSource(medium, columns, weights, memory, block or BLOCK)
+        by = [GroupColumns.of(one.role, one.value) for one in groups]
+        medium, columns = open_columns(data, model.columns, weights, memory, by)
+        source = ColumnSource(medium, columns, weights, memory, block or BLOCK, by)
         with closing(source.blocks()) as blocks:
             first = next(blocks, None)
         if first is None:
@@ -50,23 +70,44 @@ def loss_source(model: Model, data: Any, memory: int, block: int | None, weights
         model.rows(observations(first))  # whose types the loss may not admit
         return source
     if streamed:
-        return stream_of(data, lambda rows: _weighed(model, rows, weights)[0], block, real=False)
-    rows, kept = _weighed(model, data, weights)
+        coded = ArrayGroups()
+        check = partial(_of_block, model, weights=weights, groups=groups, coded=coded)
+        return stream_of(data, check, block, real=False, groupings=coded.groupings)
+    coded = ArrayGroups()
+    rows, kept = _carrying(model, data, weights, groups, coded)
     if not count_rows(rows):
         raise InputError(NO_WEIGHT)
-    return Arrays(rows, (), block or BLOCK, real=False, kept=kept)
+    size = block or BLOCK
+    return Arrays(rows, (), size, real=False, kept=kept, groupings=coded.groupings)
 
 
-def _weighed(model: Model, data: Any, weights: Any) -> tuple[Rows, np.ndarray | None]:
-    """Checked rows, and the rows of positive weight (None if all are)."""
-    rows = model.rows(data)
-    if weights is None:
-        return rows, None
-    given = _column(data, weights) if isinstance(weights, str) else weights
-    values = as_vector("weights", given, count_rows(rows), data.index if is_pandas(data) else None)
-    kept, weight, _ = weigh((values, None, None))
-    assert weight is not None
-    return Weighted(rows if kept is None else pick(lambda a: a[kept], rows), weight), kept
+def _of_block(
+    model: Model, block: Any, weights: Any, groups: Sequence[Asked], coded: ArrayGroups
+) -> Rows:
+    """Checked rows of a block of a stream."""
+    if isinstance(block, Block):
+        weights = weights if block.weights is None else block.weights
+        return _carrying(model, block.data, weights, asked(block.groups), coded)[0]
+    return _carrying(model, block, weights, groups, coded)[0]
+
+
+def _carrying(
+    model: Model, data: Any, weights: Any, groups: Sequence[Asked], coded: ArrayGroups
+) -> tuple[Rows, np.ndarray | None]:
+    """Checked rows with what they carry, and the rows of positive weight (None if all are)."""
+    rows, weight, kept = model.rows(data), None, None
+    count, index = count_rows(rows), data.index if is_pandas(data) else None
+    if weights is not None:
+        given = _column(data, weights) if isinstance(weights, str) else weights
+        kept, weight, _ = weigh((as_vector("weights", given, count, index), None, None))
+    groups = [
+        replace(one, value=_column(data, one.value)) if one.is_column else one for one in groups
+    ]
+    codes = only(coded.codes(groups, count, index), kept)
+    if codes is not None:
+        check_keys(coded.groupings, codes, lambda row: f"row {row if kept is None else kept[row]}")
+    rows = rows if kept is None else pick(lambda a: a[kept], rows)
+    return with_groups(rows, weight, codes), kept
 
 
 def _column(data: Any, name: str) -> Any:

@@ -1,9 +1,10 @@
 """What rows of regressions and of other losses have in common: streams, and what is refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from masgrad.data.arrays import BLOCK
+from masgrad.data.groupings.grouping import Grouping
 from masgrad.data.source import Source, Stream
 from masgrad.errors import InputError
 from masgrad.types import Rows
@@ -11,7 +12,14 @@ from masgrad.types import Rows
 NO_WEIGHT = "every weight is 0; at least one row of positive weight is needed"
 
 
-def stream_of(data: Any, check: Callable[[Rows], Rows], block: int | None, *, real: bool) -> Source:
+def stream_of(
+    data: Any,
+    check: Callable[[Rows], Rows],
+    block: int | None,
+    *,
+    real: bool,
+    groupings: Sequence[Grouping] = (),
+) -> Source:
     """A stream, whose blocks are checked; other sources as they are.
 
     Args:
@@ -19,13 +27,15 @@ def stream_of(data: Any, check: Callable[[Rows], Rows], block: int | None, *, re
         check: makes checked rows of a block.
         block: rows of a block.
         real: whether integers are converted to floats.
+        groupings: those that `check` finds in the first block.
     """
     if isinstance(data, Source) and not isinstance(data, Stream):
         return data
     start, again = (
         (data.start, data.rereadable) if isinstance(data, Stream) else (lambda: data, False)
     )
-    return Stream(start, again, block or BLOCK, check=check, real=real)
+    size = block or BLOCK
+    return Stream(start, again, size, check=check, real=real, groupings=groupings)
 
 
 def is_a_file(data: Any) -> InputError:

@@ -1,0 +1,1 @@
+"""What rows are grouped by: clusters, units and times of a panel, fixed effects."""

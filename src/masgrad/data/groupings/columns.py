@@ -1,0 +1,67 @@
+"""Columns of a table by which rows are grouped, one by one or several combined."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.data.groupings.grouping import Grouping
+from masgrad.data.groupings.keys import CombinedKeys, Keys
+from masgrad.errors import InputError
+
+
+@dataclass(frozen=True)
+class GroupColumns:
+    """The columns of a table by which rows are grouped.
+
+    Args:
+        role: one of `ROLES_OF_GROUPS`.
+        columns: one, or several whose combinations are the groups.
+    """
+
+    role: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, role: str, name: str) -> "GroupColumns":
+        """Those of a name such as "firm" or "firm^year"."""
+        columns = tuple(part.strip() for part in name.split("^"))
+        if not all(columns):
+            raise InputError(f"{role}={name!r}; a column, or several as in 'firm^year'")
+        return cls(role, columns)
+
+    @property
+    def name(self) -> str:
+        return "^".join(self.columns)
+
+
+class ColumnGroups:
+    """The groupings of a table's rows.
+
+    Args:
+        groups: the columns.
+        shown: the name of a column in messages.
+    """
+
+    def __init__(self, groups: Sequence[GroupColumns], shown: Callable[[str], str] = str):
+        names = dict.fromkeys(name for group in groups for name in group.columns)
+        self.groups, self.keys = groups, {name: Keys(shown(name)) for name in names}
+        self.groupings = tuple(
+            Grouping("^".join(map(shown, group.columns)), group.role, self._keys_of(group))
+            for group in groups
+        )
+
+    def _keys_of(self, group: GroupColumns) -> Keys:
+        keys = [self.keys[name] for name in group.columns]
+        return keys[0] if len(keys) == 1 else CombinedKeys(group.name, keys)
+
+    def codes(self, codes_of_column: Callable[[str], np.ndarray]) -> np.ndarray | None:
+        """The codes of rows, (n, k), given those of each column; None without groupings."""
+        if not self.groups:
+            return None
+        found = []
+        for group, grouping in zip(self.groups, self.groupings, strict=True):
+            codes = [codes_of_column(name) for name in group.columns]
+            keys = grouping.keys
+            found.append(keys.codes_of(codes) if isinstance(keys, CombinedKeys) else codes[0])
+        return np.column_stack(found)

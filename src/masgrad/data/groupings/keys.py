@@ -1,0 +1,181 @@
+"""Keys of groups, such as the number or name of a firm, and their codes 0, 1, 2, ...
+
+Codes are given in the order in which keys are first seen. Keys are learned while rows are read, so
+that no read is spent on finding them, and a key has one code in all blocks and reads.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from masgrad.errors import InputError, InputTypeError
+
+NO_KEY = -1
+"""The code of a missing key."""
+
+WIDEST_TABLE = 1 << 25
+"""Largest range of whole numbers that are looked up in a table with an entry for each."""
+
+WHOLE_FLOATS = 2.0**53
+"""Size up to which a float keeps every whole number."""
+
+
+def level_of(value: Any) -> Any:
+    """A value as a key, plain enough for JSON; None if it is missing."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, datetime):
+        return str(value).removesuffix(" 00:00:00")  # as the date that it is
+    if isinstance(value, date | time):
+        return str(value)
+    return float(value) if isinstance(value, Decimal) else value
+
+
+class Keys:
+    """The keys of a column and their codes.
+
+    Args:
+        name: the column, for messages.
+
+    Example:
+        >>> keys = Keys("firm")
+        >>> keys.codes(np.array([7, 9, 7])).tolist(), keys.codes(np.array([9, 8])).tolist()
+        ([0, 1, 0], [1, 2])
+        >>> keys.values
+        [7, 9, 8]
+    """
+
+    def __init__(self, name: str):
+        self.name, self.values = name, []
+        self._known: dict[Any, int] = {}
+        self._table, self._low = np.empty(0, np.int32), 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """The codes of keys, (n,) int32; `NO_KEY` for a missing one."""
+        values = np.asarray(values)
+        if values.dtype.kind == "f":
+            return self._of_floats(values)
+        if values.dtype.kind in "iub":
+            with self._lock:
+                return self._of_integers(values)
+        return self._of_objects(values)
+
+    def codes_of_distinct(self, keys: Iterable[Any]) -> np.ndarray:
+        """The codes of distinct keys, plain Python values; None is missing."""
+        with self._lock:
+            return np.array([self._code(key) for key in keys], np.int32)
+
+    def key(self, code: int) -> Any:
+        """The key of a code."""
+        return self.values[code]
+
+    def _code(self, key: Any) -> int:
+        if key is None:
+            return NO_KEY
+        code = self._known.get(key)
+        if code is None:
+            code = self._known[key] = len(self.values)
+            self.values.append(key)
+        return code
+
+    def _of_floats(self, values: np.ndarray) -> np.ndarray:
+        """Whole numbers that a missing one among them has made floats."""
+        known = np.isfinite(values)
+        whole = (values == np.floor(values)) & (np.abs(values) < WHOLE_FLOATS)
+        if (known & ~whole).any():
+            odd = values[np.argmax(known & ~whole)]
+            raise InputError(
+                f"{self.name} holds {odd:g}: keys of groups are whole numbers, text or dates; is "
+                "it an identifier? Convert it to text"
+            )
+        codes = np.full(len(values), NO_KEY, np.int32)
+        codes[known] = self.codes(values[known].astype(np.int64))
+        return codes
+
+    def _of_integers(self, values: np.ndarray) -> np.ndarray:
+        if not len(values):
+            return np.empty(0, np.int32)
+        low, high = int(values.min()), int(values.max())
+        if not self._covers(low, high):
+            distinct, inverse = np.unique(values, return_inverse=True)
+            return np.array([self._code(key) for key in distinct.tolist()], np.int32)[inverse]
+        at = values.astype(np.int64) - self._low
+        codes = self._table[at]
+        if (codes < 0).any():
+            new, first = np.unique(values[codes < 0], return_index=True)
+            for key in new[np.argsort(first)].tolist():
+                self._table[key - self._low] = self._code(key)
+            codes = self._table[at]
+        return codes
+
+    def _covers(self, low: int, high: int) -> bool:
+        """Whether the table has entries from low to high, after it has grown if it may."""
+        size = len(self._table)
+        if size and self._low <= low and high < self._low + size:
+            return True
+        first, last = (
+            (min(low, self._low), max(high, self._low + size - 1)) if size else (low, high)
+        )
+        room = last - first + 1
+        first, last = first - room // 2, last + room // 2
+        if last - first >= WIDEST_TABLE or max(abs(first), abs(last)) >= 2**62:
+            return False
+        table = np.full(last - first + 1, NO_KEY, np.int32)
+        for key, code in self._known.items():
+            if isinstance(key, int) and first <= key <= last:
+                table[key - first] = code
+        self._table, self._low = table, first
+        return True
+
+    def _of_objects(self, values: np.ndarray) -> np.ndarray:
+        import pandas as pd
+
+        try:
+            codes, distinct = pd.factorize(values)
+        except TypeError as error:
+            raise InputTypeError(f"{self.name} holds values that are no keys: {error}") from None
+        known = self.codes_of_distinct(map(level_of, distinct.tolist()))
+        return np.append(known, np.int32(NO_KEY))[codes]
+
+
+class CombinedKeys(Keys):
+    """The combinations of the keys of several columns, such as a firm in a year.
+
+    Args:
+        name: such as "firm^year".
+        columns: the keys of each column.
+
+    Example:
+        >>> firm, year = Keys("firm"), Keys("year")
+        >>> codes = [firm.codes(np.array([7, 7, 9])), year.codes(np.array([1, 2, 1]))]
+        >>> CombinedKeys("firm^year", [firm, year]).codes_of(codes).tolist()
+        [0, 1, 2]
+    """
+
+    def __init__(self, name: str, columns: Sequence[Keys]):
+        super().__init__(name)
+        self.columns = columns
+        self._stages = [Keys(name) for _ in columns[2:]]
+
+    def codes_of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """The codes of combinations, given those of each column; `NO_KEY` if one has none."""
+        total, missing = codes[0], np.any([c < 0 for c in codes], axis=0)
+        for stage, more in zip((*self._stages, self), codes[1:], strict=True):
+            total = stage.codes((total.astype(np.int64) << 32) + more)
+        return np.where(missing, np.int32(NO_KEY), total)
+
+    def key(self, code: int) -> tuple[Any, ...]:
+        """The keys that a code combines."""
+        found = []
+        for stage, column in zip((self, *self._stages[::-1]), self.columns[:0:-1], strict=True):
+            code, last = divmod(stage.values[code], 1 << 32)
+            found.append(column.key(last))
+        return (self.columns[0].key(code), *found[::-1])
