@@ -42,6 +42,7 @@ DATA = [
     ["arrays", "regression", "source", "sparse", "table", "simulate", "block"],
     ["tables"],
     ["formula", "matrices"],
+    ["table_rows"],
     ["table_source"],
     ["column_source"],
 ]

@@ -9,7 +9,7 @@ from masgrad.data.arrays import BLOCK
 from masgrad.data.groupings.columns import ColumnGroups, GroupColumns
 from masgrad.data.regression import label, only, weigh, with_groups
 from masgrad.data.source import as_float
-from masgrad.data.table_source import (
+from masgrad.data.table_rows import (
     MEMORY_BYTES,
     MediumSource,
     codes_of_rows,

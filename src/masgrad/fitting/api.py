@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
-from masgrad.fitting.options import KEYWORDS, check_keywords, options_of, takes_keywords
+from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
+from masgrad.fitting.options import KEYWORDS
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results.result import Result

@@ -21,7 +21,7 @@ from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.files import check_destination, replaced
 from masgrad.fitting.api import glm
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.options import options_of
+from masgrad.fitting.keywords import options_of
 from masgrad.fitting.results.prediction import check_which, predicted_blocks
 from masgrad.fitting.results.result import Result, load
 from masgrad.fitting.results.views.markup import page

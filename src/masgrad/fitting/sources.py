@@ -130,7 +130,7 @@ def as_source(
         groups: clusters and the like: arrays, or names of columns.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
-    source, terms = _rows(model, data, formula, memory, block, roles, groups)
+    source, terms = _rows(model, data, formula, memory, block, roles, groups=groups)
     if not isinstance(model, GLM):
         source = source.named(model.names_of(source.names))
     return source, terms
@@ -143,6 +143,7 @@ def _rows(
     memory: int,
     block: int | None,
     roles: dict[str, Any],
+    *,
     groups: Sequence[Asked],
 ) -> "tuple[Source, Terms | None]":
     carried = [role for role, value in roles.items() if value is not None]

@@ -9,10 +9,11 @@ from masgrad.data.arrays import count_rows
 from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.api import fit
+from masgrad.fitting.keywords import options_of, takes_keywords
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.optimise.nonconvex.start import random_start
 from masgrad.fitting.optimise.start import coordinates_of
-from masgrad.fitting.options import Options, options_of, takes_keywords
+from masgrad.fitting.options import Options
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import Sample, as_source, random_rows, take_sample
 from masgrad.models.model import Model, check_model

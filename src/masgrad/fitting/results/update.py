@@ -20,8 +20,9 @@ from masgrad.data.source import Arrays, Source
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
+from masgrad.fitting.keywords import options_of
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.options import KEYWORDS, Options, options_of
+from masgrad.fitting.options import KEYWORDS, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
