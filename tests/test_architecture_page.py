@@ -96,7 +96,7 @@ def test_every_folder_and_module_is_on_the_map():
 
 
 def test_the_layers_of_fitting_are_those_of_the_page():
-    flow = re.search(r"    (options, rows, sources.*?)\n\n", text_of(PAGES[0]), re.S)
+    flow = re.search(r"    (options, keywords, rows.*?)\n\n", text_of(PAGES[0]), re.S)
     assert flow
     layers = [re.findall(r"\w+", part) for part in flow[1].split("->")]
     level = {name: k for k, names in enumerate(layers) for name in names}
