@@ -1,0 +1,1 @@
+"""Covariances of rows that depend on each other within clusters."""
