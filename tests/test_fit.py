@@ -428,7 +428,7 @@ def test_nothing_is_compiled(rng):
 
 
 def test_restricting_holds_directions_fixed(rng):
-    from masgrad.fitting.uncertainty.covariance import restrict
+    from masgrad.fitting.uncertainty.kinds import restrict
 
     X, y = regression(rng)
     local = objective_of((X, y), "gaussian").local_model(np.zeros(4), (X, y))

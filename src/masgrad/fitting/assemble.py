@@ -1,22 +1,18 @@
-"""From an estimate to the record of a fit: units of theta, status, diagnostics, notes.
-
-For later rows (`update`) dH / dphi and dM / dphi of pilot rows are kept, up to `MOST_COLUMNS`.
-"""
+"""From an estimate to the record of a fit: units of theta, status, diagnostics, notes."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks, count_rows, pick
-from masgrad.data.regression import offset_of, total_weight, weight_of
+from masgrad.data.regression import offset_of
 from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.fitting.later_rows import third_order_terms
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import (
@@ -36,12 +32,6 @@ from masgrad.fitting.uncertainty.diagnostics import (
     diagnose,
     step_diagnostic,
 )
-from masgrad.models.families.canonical import Gaussian
-from masgrad.models.glm import add_offset, squared_residuals
-from masgrad.types import Rows
-
-DIFFERENCE = 1e-3
-"""Step of the differences from which third and fourth derivatives are taken."""
 
 FEW_ROWS = 30
 """Rows for each parameter below which HC0 errors are too small."""
@@ -49,23 +39,12 @@ FEW_ROWS = 30
 VERY_FEW_ROWS = 5
 """The same for errors after one step from a penalised optimum."""
 
-MOST_COLUMNS, COLUMNS_OF_MEAT = 32, 12
-"""Parameters up to which p^3 terms of third order are kept, and p^4 of M."""
-
-TERM_ROWS, TERM_PRODUCTS, BLOCK_ROWS = 1 << 12, 1 << 22, 512
-"""Rows of a complete sample over which a first fit sums these terms, at most, and half of those of
-another one; products of four columns that are formed, about, and an eighth of those of three; and
-rows of a block."""
-
-DIFFERENCE_ROWS = 1 << 10
-"""Rows over which these terms of other losses are summed, 2 p times."""
-
 
 def assemble(
     task: Task, objective: Objective, reader: Reader, sample: Sample, done: Estimate
 ) -> Fitted:
     """The record of a fit; its warnings are given here."""
-    found = uncertainty(objective, reader, sample, done, task.options)
+    found = uncertainty(objective, reader, sample, done, task.options, _earlier(task, objective))
     status = status_of(task.options, objective, reader, done, found)
     warn(task, objective, reader, sample, done, found)
     local, null, coordinates = found.local_model, found.null, objective.coordinates
@@ -85,7 +64,7 @@ def assemble(
         not_identified=null.not_identified,
         status=status,
         terms=task.terms,
-        df=None if found.spread is None else found.spread.df,
+        df=_degrees_of_freedom(found),
         kind=task.model.in_words,
         notes=(*done.notes, *found.notes, *_notes(task, objective, done, found)),
         diagnostics=_diagnostics(task, objective, reader, sample, done, found),
@@ -93,21 +72,45 @@ def assemble(
         cov_phi=_covariance_of_phi(coordinates, found),
         recession=coordinates.matrix @ null.limits,
         separated=null.separated,
+        clusters=None if found.meat is None else found.meat.clusters,
     )
+
+
+def _earlier(task: Task, objective: Objective) -> Clustered | None:
+    """The clusters of earlier rows, in the coordinates of this fit."""
+    if task.earlier is None:
+        return None
+    kept, before = task.earlier
+    if before is objective.coordinates:
+        return kept
+    return kept.in_coordinates(np.linalg.solve(before.matrix, objective.coordinates.matrix))
+
+
+def _degrees_of_freedom(found: Uncertainty) -> int | None:
+    """Those of t: of chains, of clusters; None for the normal law."""
+    if found.spread is not None:
+        return found.spread.df
+    return None if found.meat is None else found.meat.df
 
 
 def _covariance(coordinates: Coordinates, found: Uncertainty) -> np.ndarray:
     """The covariance of theta; NaN for coefficients of which it is not defined."""
     cov = coordinates.cov(found.cov)
-    if found.undefined is not None:
-        cov[found.undefined] = cov[:, found.undefined] = np.nan
+    undefined = _undefined(found)
+    if undefined is not None:
+        cov[undefined] = cov[:, undefined] = np.nan
     return cov
+
+
+def _undefined(found: Uncertainty) -> np.ndarray | None:
+    return None if found.meat is None else found.meat.undefined
 
 
 def _covariance_of_phi(coordinates: Coordinates, found: Uncertainty) -> np.ndarray | None:
     """The covariance of phi, where combinations need it; None if some of it is undefined."""
-    undefined = found.undefined is not None and found.undefined.any()
-    return None if coordinates.preconditioner is None or undefined else found.cov
+    undefined = _undefined(found)
+    unknown = undefined is not None and undefined.any()
+    return None if coordinates.preconditioner is None or unknown else found.cov
 
 
 def _fit_info(objective: Objective, reader: Reader, done: Estimate, found: Uncertainty) -> FitInfo:
@@ -174,137 +177,3 @@ def _notes(task: Task, objective: Objective, done: Estimate, found: Uncertainty)
             "of the rows (QR)."
         )
     return notes if objective.convex else [*notes, on_locality(task, objective.linear)]
-
-
-# Third-order terms of rows that others may follow.
-
-
-def third_order_terms(
-    objective: Objective, local: LocalModel, sample: Sample, random: bool
-) -> LocalModel:
-    """The local model with third-order terms; without them if there are too many columns.
-
-    Args:
-        objective: the loss; a prior brings terms of its own.
-        local: at the estimate.
-        sample: pilot rows, over which the terms are summed.
-        random: whether they are a random part of the rows that were read.
-    """
-    prior, p = objective.prior, len(local.point)
-    if p > MOST_COLUMNS or (prior is not None and prior.third is None):
-        return local
-    try:
-        half = np.linalg.cholesky(np.linalg.inv(local.hessian / local.count))
-    except np.linalg.LinAlgError:
-        return local
-    limit = max(BLOCK_ROWS, 8 * TERM_PRODUCTS // p**3)
-    most = TERM_ROWS if sample.complete else 2 * TERM_ROWS
-    limit = min(limit, most) if prior is None else limit
-    limit = limit if objective.linear else DIFFERENCE_ROWS
-    rows = pick(lambda a: a[:limit], sample.rows)
-    sums = _terms_of_family if objective.linear else _terms_by_differences
-    new, count = sums(objective, local.point, half, rows), local.count
-    count = count if prior is None else count - prior.count
-    third = _scaled(new, count / total_weight(rows), count_rows(rows), random)
-    if prior is not None and (before := prior.at(local.point).third) is not None:
-        third = before.plus(third, count / local.count)
-    if isinstance(objective.family, Gaussian):
-        third = replace(third, squares=2 * local.gradient)
-    sizes = third.noise, third.fourth, third.meat.sum(), third.hessian.sum()
-    return replace(local, third=third) if np.isfinite(sizes).all() else local
-
-
-def _scaled(third: ThirdOrder, scale: float, rows: int, random: bool) -> ThirdOrder:
-    """The terms of all rows, from those of a part; of one that is not random, nothing is known."""
-    others = max(1 - 1 / scale, 0.0) * (1 if random else rows)
-    return ThirdOrder(
-        third.hessian * scale,
-        third.meat * scale,
-        third.meat_bend * scale,
-        third.squares * scale,
-        third.centre,
-        noise=third.noise * scale**2 * others,
-        fourth=third.fourth * scale,
-    )
-
-
-class RowDerivatives(NamedTuple):
-    """Rows in phi, their weights, four derivatives of their losses, and the slope of X^2."""
-
-    features: np.ndarray
-    weight: np.ndarray
-    slope: np.ndarray
-    curvature: np.ndarray
-    third: np.ndarray
-    fourth: np.ndarray
-    squares: np.ndarray
-
-
-def _row_derivatives(objective: Objective, phi: np.ndarray, rows: Rows) -> RowDerivatives:
-    """Derivatives of each row's loss in its linear predictor, and the rows in phi."""
-    assert objective.family is not None
-    U, a, y, family = objective.features(rows), weight_of(rows), rows[1], objective.family
-    t = add_offset(U @ phi, rows)
-    anywhere = np.isinf(family.domain).all()
-    h = DIFFERENCE * (np.ones_like(t) if anywhere else np.abs(t))
-    with np.errstate(all="ignore"):
-        (r, w), (r_up, up), (r_down, down) = (
-            family.slope_and_curvature(at, y) for at in (t, t + h, t - h)
-        )
-        squares = squared_residuals(family, t + h, r_up)
-        squares = squares - squared_residuals(family, t - h, r_down)
-        each = np.ones_like(t) if a is None else a
-        third, fourth = (up - down) / (2 * h), (up - 2 * w + down) / h**2
-        return RowDerivatives(U, each, r, w, third, fourth, squares / (2 * h))
-
-
-def _terms_of_family(
-    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
-) -> ThirdOrder:
-    """Sums over rows; `half` has the directions of length 1, over which sizes are averaged."""
-    p, full = len(phi), len(phi) <= COLUMNS_OF_MEAT
-    T, K = np.zeros((p, p * p)), np.zeros((p, p * p))
-    F = np.zeros((p * p, p * p) if full else p * p)
-    squares, noise, fourth, in_F = np.zeros(p), 0.0, 0.0, 0.0
-    for k, block in enumerate(blocks(rows, BLOCK_ROWS)):
-        d = _row_derivatives(objective, phi, block)
-        U, a, size = d.features, d.weight, np.square(d.features @ half).sum(1)
-        pairs = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
-        T += (U * (a * d.third)[:, None]).T @ pairs
-        K += (U * (a * 2 * d.slope * d.curvature)[:, None]).T @ pairs
-        if k * BLOCK_ROWS * p**4 <= TERM_PRODUCTS:
-            bend, in_F = a * (d.curvature**2 + d.slope * d.third), in_F + a.sum()
-            F += (pairs * bend[:, None]).T @ pairs if full else (bend * size / p) @ pairs
-        squares += (a * d.squares) @ U
-        noise += float(np.square(a * d.third) @ size**3) * 3 / (p * (p + 2))
-        fourth += float((a * np.abs(d.fourth)) @ size**2)
-    F = (F * (total_weight(rows) / in_F)).reshape((p,) * (4 if full else 2))
-    fourth *= float(np.sqrt(45 / (p * (p + 2) ** 2 * (p + 4))))
-    terms = T.reshape(p, p, p), K.reshape(p, p, p)
-    return ThirdOrder(*terms, F, squares, phi, noise=noise, fourth=fourth)
-
-
-def _terms_by_differences(
-    objective: Objective, phi: np.ndarray, half: np.ndarray, rows: Rows
-) -> ThirdOrder:
-    """The same for any loss: differences of H and M along the directions of `half`."""
-    h = DIFFERENCE
-    parts = list(blocks(rows, -(-count_rows(rows) // 2)))  # to see how far they are apart
-    steps = h * half.T
-    points = phi + np.concatenate([0 * phi[None], steps, -steps])
-    middle, *sides = zip(*(objective.local_models(points, part) for part in parts), strict=True)
-    T, K, F, apart, fourth = [], [], [], [], []
-    for v, up, down in zip(half.T, sides[: len(phi)], sides[len(phi) :], strict=True):
-        each = [(a.hessian - b.hessian) / (2 * h) for a, b in zip(up, down, strict=True)]
-        T.append(sum(each))
-        K.append(sum(a.meat - b.meat for a, b in zip(up, down, strict=True)) / (2 * h))
-        F.append(sum(q.meat for q in (*up, *down)) - 2 * sum(q.meat for q in middle))
-        apart.append(half.T @ (each[0] - each[-1]) @ v)
-        bend = sum(q.hessian for q in (*up, *down)) - 2 * sum(q.hessian for q in middle)
-        fourth.append(half.T @ bend @ v / h**2)
-    back = np.linalg.inv(half)
-    slopes = [np.tensordot(np.moveaxis(np.array(S), 0, 2), back, 1) for S in (T, K)]
-    noise, size = (np.square(S).sum(1).mean() for S in (np.array(apart), np.array(fourth)))
-    mean, zero = np.mean(F, 0) / (2 * h**2), np.zeros(len(phi))
-    size = float(np.sqrt(size))
-    return ThirdOrder(slopes[0], slopes[1], mean, zero, phi, noise=float(noise), fourth=size)

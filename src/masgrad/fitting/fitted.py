@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.status import Status
@@ -69,7 +70,7 @@ class Fitted:
         not_identified: mask of the parameters that move along them, (p,).
         status: how the fit ended.
         terms: of the formula, if there was one.
-        df: degrees of freedom, if the covariance came from chains.
+        df: degrees of freedom, if the covariance came from chains or from clusters.
         kind: the model in words.
         target: what intervals are about.
         notes: for the reader of a summary.
@@ -82,6 +83,7 @@ class Fitted:
         recession: directions of theta along which the likelihood rises for ever, (p, m); each
             decides the rows that those before it leave on the border.
         separated: mask of the parameters that only separated rows determine, (p,).
+        clusters: sums by cluster, if errors are clustered.
     """
 
     model: Model | None
@@ -108,6 +110,7 @@ class Fitted:
     cov_phi: np.ndarray | None = None
     recession: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+    clusters: Clustered | None = None
 
     @property
     def finite_theta(self) -> np.ndarray:

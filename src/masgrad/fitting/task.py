@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from masgrad.data.groupings.grouping import with_role
 from masgrad.data.source import Source
 from masgrad.errors import InputError
 from masgrad.fitting.options import Options
@@ -11,6 +12,8 @@ from masgrad.models.model import Model
 
 if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms
+    from masgrad.fitting.objective.clusters.clustered import Clustered
+    from masgrad.fitting.objective.coordinates import Coordinates
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,14 @@ class Task:
         source: the rows.
         terms: of the formula, if there is one.
         options: the keywords of the call, checked.
+        earlier: clusters of rows that an earlier fit has read, and the coordinates of their sums.
     """
 
     model: Model
     source: Source
     terms: "Terms | None"
     options: Options
+    earlier: "tuple[Clustered, Coordinates] | None" = None
 
     @property
     def is_single(self) -> bool:
@@ -61,8 +66,11 @@ def check_task(task: Task) -> None:
             f"an iterator can be read once, and {what} needs more; give mg.Stream(function) with a "
             "function that starts it anew"
         )
-    if options.method == "chains" and options.cov_type not in ("robust", "HC0"):
-        raise InputError("chains have a covariance of their own; leave cov_type as it is")
+    clustered = task.source.groupings and with_role(task.source.groupings, "clusters")
+    if options.method == "chains" and (options.cov_type not in ("robust", "HC0") or clustered):
+        raise InputError(
+            "chains have a covariance of their own; leave cov_type as it is, and clusters out"
+        )
 
 
 def _check_cov_type(cov_type: str, model: Model, rereadable: bool) -> None:

@@ -29,6 +29,10 @@ class AutodiffModel(Model):
         padded = pad(observations(rows), block_length(rows))
         return np.asarray(_hessian(self, theta, padded, _weights(rows)))
 
+    def row_hessians(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """The Hessian of every row's loss, (n, p, p)."""
+        return _on_block(_hessians, self, theta, rows)
+
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
     ) -> RowSums:
@@ -120,6 +124,11 @@ def _losses(model: Model, theta: Array, rows: Rows) -> Array:
 @partial(jax.jit, static_argnums=0)
 def _gradients(model: Model, theta: Array, rows: Rows) -> Array:
     return jax.vmap(jax.grad(model.loss), (None, 0))(theta, rows)
+
+
+@partial(jax.jit, static_argnums=0)
+def _hessians(model: Model, theta: Array, rows: Rows) -> Array:
+    return jax.vmap(jax.hessian(model.loss), (None, 0))(theta, rows)
 
 
 @partial(jax.jit, static_argnums=0)

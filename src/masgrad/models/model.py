@@ -181,6 +181,10 @@ class Model(abc.ABC):
     def hessian_sum(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of the rows' Hessians, (p, p)."""
 
+    def row_hessians(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """The Hessian of every row's loss, (n, p, p); linear predictors have no need of them."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def row_sums(
         self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True

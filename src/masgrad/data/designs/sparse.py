@@ -34,6 +34,11 @@ class SparseDesign(Structured):
     def gram(self, w: np.ndarray) -> np.ndarray:
         return (self.matrix.T @ self._scaled(w)).toarray()
 
+    def sums_by(self, codes: np.ndarray, size: int, w: np.ndarray) -> np.ndarray:
+        X = self.matrix
+        D = type(X)((w, codes, np.arange(len(self) + 1)), shape=(len(self), size))
+        return (D.T @ X).toarray()
+
     def grams(self, w: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Both as one product of complex numbers: finding the entries is most of its time."""
         G = (self.matrix.T @ self._scaled(w + 1j * v)).toarray()

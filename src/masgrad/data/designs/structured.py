@@ -39,6 +39,10 @@ class Structured(NDArrayOperatorsMixin, abc.ABC):
         """X' diag(w) X."""
 
     @abc.abstractmethod
+    def sums_by(self, codes: np.ndarray, size: int, w: np.ndarray) -> np.ndarray:
+        """Weighted sums of the rows of each level of a category, (size, p)."""
+
+    @abc.abstractmethod
     def largest(self, s: np.ndarray) -> np.ndarray:
         """An upper bound on the largest |x| s of each column, s >= 0."""
 

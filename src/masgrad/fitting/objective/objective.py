@@ -137,8 +137,8 @@ class Objective:
 
     def losses(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """The loss of every row, times its weight."""
-        at, a = self._argument(phi), weight_of(rows)
-        parts = [self.model.row_losses(at, self._transformed(block)) for block in blocks(rows)]
+        at, a = self.argument(phi), weight_of(rows)
+        parts = [self.model.row_losses(at, self.transformed(block)) for block in blocks(rows)]
         loss = np.concatenate(parts) + self.ridge.value(phi)
         return loss if a is None else a * loss
 
@@ -148,10 +148,10 @@ class Objective:
         Rows are compared one by one: a difference of two sums would lose what they have in common.
         Where a row has no mean the fall is -inf.
         """
-        at, ends = self._argument(phi), [self._argument(point) for point in points]
+        at, ends = self.argument(phi), [self.argument(point) for point in points]
         total = np.zeros(len(ends))
         for block in blocks(rows):
-            a, block = weight_of(block), self._transformed(block)
+            a, block = weight_of(block), self.transformed(block)
             with np.errstate(all="ignore"):
                 before = self.model.row_losses(at, block)
                 falls = np.array([before - self.model.row_losses(end, block) for end in ends])
@@ -165,7 +165,7 @@ class Objective:
         total = np.zeros_like(phi)
         for block in blocks(rows):
             total += self.model.missed_gradient(
-                self._argument(phi), self._argument(step), self._transformed(block)
+                self.argument(phi), self.argument(step), self.transformed(block)
             )
         return total if self.coordinates.transforms_rows else total @ self.coordinates.matrix
 
@@ -195,7 +195,7 @@ class Objective:
 
     def predictors(self, phi: np.ndarray, rows: Rows) -> np.ndarray:
         """Linear predictors without their offsets; no features are formed."""
-        return self._transformed(rows)[0] @ self._argument(phi)
+        return self.transformed(rows)[0] @ self.argument(phi)
 
     def constants(self, rows: Rows) -> np.ndarray:
         """Terms of the deviance and of the likelihood that depend on y alone."""
@@ -217,7 +217,7 @@ class Objective:
 
     def local_model(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of rows in memory."""
-        at, total = self._argument(phi), None
+        at, total = self.argument(phi), None
         cut = blocks if self.coordinates.transforms_rows else long_blocks
         for block in cut(rows):
             sums = self.raw_sums(at, block, parts)
@@ -227,7 +227,7 @@ class Objective:
 
     def local_models(self, points: np.ndarray, rows: Rows) -> list[LocalModel]:
         """The local models of rows in memory at several points, (K, p), of no linear predictor."""
-        at, totals = np.stack([self._argument(phi) for phi in points]), []
+        at, totals = np.stack([self.argument(phi) for phi in points]), []
         for block in blocks(rows):
             sums = self.model.row_sums_at(at, block)
             for each in sums:
@@ -238,17 +238,17 @@ class Objective:
 
     def block_sums(self, phi: np.ndarray, rows: Rows, parts: Parts = H_AND_M) -> RowSums:
         """Sums over one block, in phi."""
-        sums = self._in_phi(self.raw_sums(self._argument(phi), rows, parts))
+        sums = self._in_phi(self.raw_sums(self.argument(phi), rows, parts))
         return self.ridge.add(sums, phi, total_weight(rows))
 
     def block_summer(self, phi: np.ndarray, parts: Parts):
         """A function that sums over blocks at phi: what a read calls, block after block."""
-        at = self._argument(phi)
+        at = self.argument(phi)
         return lambda rows: self.raw_sums(at, rows, parts)
 
     def raw_sums(self, at: np.ndarray, rows: Rows, parts: Parts) -> RowSums:
         """Sums over one block before they are transformed to phi; `at` is theta or phi."""
-        rows_in_phi = self._transformed(rows)
+        rows_in_phi = self.transformed(rows)
         hessian, meat = parts[:2]
         if self.family is not None:
             single = self.single if meat else None
@@ -270,10 +270,10 @@ class Objective:
         meat = design_effect * total.meat / total.count
         return meat if self.coordinates.transforms_rows else self.coordinates.raw_moment(meat)
 
-    def _argument(self, phi: np.ndarray) -> np.ndarray:
+    def argument(self, phi: np.ndarray) -> np.ndarray:
         return phi if self.coordinates.transforms_rows else self.coordinates.theta(phi)
 
-    def _transformed(self, rows: Rows) -> Rows:
+    def transformed(self, rows: Rows) -> Rows:
         if not self.coordinates.transforms_rows:
             return rows
         return with_design(rows, self.coordinates.design(rows[0]))

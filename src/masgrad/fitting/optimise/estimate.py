@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from masgrad.fitting.identification.rank import Separation
+from masgrad.fitting.objective.clusters.sums import ClusterWay
 from masgrad.fitting.objective.local_model import LocalModel, merged
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.optimise.third_order import Prediction, distance, update_moments
@@ -38,8 +39,7 @@ NEXT_STEP = 3.0
 """What may be left after a step, in units of what is expected to be missed of the next."""
 
 FALLS = 1e-3
-"""Gradient along a direction without curvature, in units of the rows' gradients there, root of the
-sum of squares, that is not rounding."""
+"""Gradient along a direction without curvature, in units of the rows' own, that is not rounding."""
 
 SLOW = 0.25
 """Share of a step, left after it, at which H is too far off for another step with it."""
@@ -58,18 +58,17 @@ class Estimate:
         reads: number of reads.
         gradient_reads: how many of them summed gradients and losses alone.
         correction: length of the last step, in standard errors of the worst contrast.
-        remainder: bound on the distance to the optimum, in standard errors: of every coefficient,
-            and in the root mean square over contrasts.
+        remainder: bound on the distance to the optimum, in standard errors, as in `FitInfo`.
         score_statistic: of the pilot rows at the estimate, in standard deviations.
-        max_residual_shift: change of residuals from where M was summed to the estimate, in units of
-            their noise.
-        separation: what is known about separated rows, if the path gave reason to ask.
+        max_residual_shift: change of residuals since M was summed, in units of their noise.
+        separation: what is known about separated rows, if there was reason to ask.
         points: where the reads were made.
         stages: labels and points of the stages of the fit.
         average_discarded: whether MasGrad's average was worse than its start.
         one_step: whether this is one step from a penalised optimum, and no optimum itself.
         single_read: whether most rows were read once, at running estimates.
         notes: for the result.
+        clusters: sums by cluster that a single read has taken.
     """
 
     local_model: LocalModel
@@ -86,6 +85,7 @@ class Estimate:
     single_read: bool = False
     notes: tuple[str, ...] = ()
     gradient_reads: int = 0
+    clusters: tuple[ClusterWay, ...] = ()
 
 
 @dataclass(frozen=True)

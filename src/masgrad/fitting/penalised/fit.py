@@ -13,6 +13,7 @@ after a penalty are HC1.
 from dataclasses import replace
 from typing import Any
 
+from masgrad.data.groupings.grouping import with_role
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import reading
@@ -43,7 +44,7 @@ def fit_penalised(task: Task) -> Fitted:
         shrunken = method.shrink()
         try:
             done, reader, sample = method.without_penalty(shrunken)
-            debiased = replace(task, options=_debiased(task.options))
+            debiased = replace(task, options=_debiased(task))
             record = assemble(debiased, method.objective, reader, sample, done)
             note = f"{shrunken.note} Estimates and intervals are without it."
         except (NoEstimate, IdentificationError) as error:
@@ -59,9 +60,11 @@ def fit_penalised(task: Task) -> Fitted:
     )
 
 
-def _debiased(options: Options) -> Options:
-    """The options of the estimate without the penalty: its robust errors are HC1."""
-    return replace(options, cov_type="HC1") if options.cov_type == "robust" else options
+def _debiased(task: Task) -> Options:
+    """The options of the estimate without the penalty: robust errors of single rows are HC1."""
+    options = task.options
+    alone = options.cov_type == "robust" and not with_role(task.source.groupings, "clusters")
+    return replace(options, cov_type="HC1") if alone else options
 
 
 def penalty_path_of(task: Task, count: int) -> PenaltyPath:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from masgrad.data.groupings.grouping import with_role
 from masgrad.errors import AccuracyWarning, say
 from masgrad.fitting.assemble import assemble
 from masgrad.fitting.fit import find_estimate, objective_of, sample_for
@@ -102,7 +103,7 @@ class SmoothPenalty(PenalisedMethod):
 
     def alone(self, shrunken: Shrunken, why: str) -> Fitted:
         options = self.task.options
-        if options.cov_type == "robust":
+        if options.cov_type == "robust" and not with_role(self.task.source.groupings, "clusters"):
             options = replace(options, cov_type="HC0")
         task = replace(self.task, options=options)
         record = assemble(task, self._penalised, self.reader, self.sample, shrunken.found)

@@ -22,7 +22,7 @@ from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.keywords import options_of
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.options import KEYWORDS, Options
+from masgrad.fitting.options import CLUSTERED, KEYWORDS, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
@@ -33,6 +33,9 @@ from masgrad.models.model import Model
 from masgrad.types import float64
 
 UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula")]
+
+LASTING_TYPES = ("HC1", "nonrobust", *CLUSTERED)
+"""Covariances that new rows get as the old ones had them."""
 
 LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
 """Ends of the old fit that new rows do not mend."""
@@ -58,7 +61,7 @@ FROM_PENALISED = (
 def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     """The record for old and new rows together."""
     model = _check_old(old)
-    same = old.cov_type if old.cov_type in ("HC1", "nonrobust") else "robust"
+    same = old.cov_type if old.cov_type in LASTING_TYPES else "robust"
     options = options_of("update", {"cov_type": same} | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
     carried = {**options.roles, "groups": options.groups}
@@ -70,7 +73,8 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     else:
         source, _ = as_source(model, data, None, options.memory, options.block_size, **carried)
     check_offset(old, options.offset, options.exposure)
-    task = Task(model, _in_old_order(old, source), old.terms, options)
+    earlier = None if old.clusters is None else (old.clusters, old.coordinates)
+    task = Task(model, _in_old_order(old, source), old.terms, options, earlier)
     new = fit_source(task, old.coordinates, old.local_model)
     info = replace(new.fit_info, remainder=_remainder(old, new))
     lasting = old.status if old.status in LASTING else None

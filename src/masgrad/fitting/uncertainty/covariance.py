@@ -20,6 +20,7 @@ import numpy as np
 from masgrad.errors import AccuracyWarning, InputError, say
 from masgrad.fitting.identification.checks import check_kinks
 from masgrad.fitting.identification.rank import NullSpace, listed, null_space
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.coordinates import moved_along
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
@@ -30,8 +31,10 @@ from masgrad.fitting.optimise.nonconvex.loss import LossOfRows
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.chains import ChainSpread, Diverged, chain_covariance
-from masgrad.fitting.uncertainty.leverage import leveraged_meat
+from masgrad.fitting.uncertainty.clusters.factors import positive_part
+from masgrad.fitting.uncertainty.kinds import covariance, observations
 from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
+from masgrad.fitting.uncertainty.meat import Meat, find_meat
 from masgrad.models.gram import ZERO_EIGENVALUE, is_definite
 
 ROUNDING_RESIDUAL = 1e-28
@@ -43,6 +46,11 @@ FITTED_EXACTLY = 1e-10
 NO_INFORMATION = (
     "at the estimate every mean is at a limit of its range to rounding, such as 0 or 1, so that no "
     "row has information about theta; is an offset too large, or an intercept missing?"
+)
+
+NEGATIVE = (
+    "The covariance by inclusion and exclusion had a negative eigenvalue, which was set to 0: with "
+    "few clusters of some grouping errors are rough."
 )
 
 SUSPECT_RESIDUAL = 1e-12
@@ -65,7 +73,7 @@ class Uncertainty:
         spread: of chains, if they were run.
         notes: on covariances that could not be had.
         extra_reads: reads besides those of the estimate.
-        undefined: mask of the coefficients whose HC3 covariance is 0/0, or None.
+        meat: of the covariance, with what it was made of.
     """
 
     local_model: LocalModel
@@ -79,7 +87,7 @@ class Uncertainty:
     spread: ChainSpread | None = None
     notes: tuple[str, ...] = ()
     extra_reads: int = 0
-    undefined: np.ndarray | None = None
+    meat: Meat | None = None
 
 
 def _on_shape(objective: Objective, local: LocalModel, sample: Sample) -> tuple[str, ...]:
@@ -90,18 +98,28 @@ def _on_shape(objective: Objective, local: LocalModel, sample: Sample) -> tuple[
 
 
 def uncertainty(
-    objective: Objective, reader: Reader, sample: Sample, done: Estimate, options: Options
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    options: Options,
+    earlier: Clustered | None = None,
 ) -> Uncertainty:
-    """What is known at the estimate."""
-    found = _sandwich(objective, reader, sample, done, options)
+    """What is known at the estimate; `earlier` are the clusters of rows that came before these."""
+    found = _sandwich(objective, reader, sample, done, options, earlier)
     return _with_chains(objective, reader, sample, found, options)
 
 
 def _sandwich(
-    objective: Objective, reader: Reader, sample: Sample, done: Estimate, options: Options
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    options: Options,
+    earlier: Clustered | None,
 ) -> Uncertainty:
     """The local model at the estimate, what it does not identify, and its covariance."""
-    local, reads, cov_type = _without_penalty(objective, done.local_model), 0, options.cov_type
+    local, reads = _without_penalty(objective, done.local_model), 0
     if needs_deviance_pass(objective, reader, sample, options.open_ended):
         with reader.interruptible():
             local, reads = deviance_pass(objective, reader, sample, local), 1
@@ -110,36 +128,53 @@ def _sandwich(
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
     noise = _gradient_noise(objective, local, sample.design_effect)
-    leveraged, notes, undefined = local, said, None
-    if cov_type == "HC3":
-        cov_type, notes = "HC0", (*notes, "HC3 was stopped: HC0 instead.")
-        with reader.interruptible():
-            if not reader.monitor.interrupted:
-                B = restrict(local, null.directions)[1]
-                meat, undefined = leveraged_meat(objective, reader, sample, local, B)
-                leveraged, cov_type = replace(local, meat=meat), "HC3"
-                notes = _on_undefined(undefined, reader.source.names)
-    C = covariance(leveraged, cov_type, objective.dispersed, null.directions)
+    meat = find_meat(
+        objective,
+        reader,
+        sample,
+        done,
+        local=local,
+        null=null,
+        options=options,
+        earlier=earlier,
+    )
+    own = local if meat.matrix is local.meat else replace(local, meat=meat.matrix)
+    count = observations(local, options)
+    C = covariance(own, meat.cov_type, objective.dispersed, null.directions, count)
+    C, repaired = _positive(objective, C, meat)
     perfect = not null.size and is_perfect(objective, sample, local)
     if perfect:
         C, local = np.zeros_like(C), replace(local, squares=0.0)
-    reads, drift = reads + 2 * (cov_type == "HC3"), reader.monitor.drift(noise)
     exact = np.zeros((len(noise), 0)) if perfect else fitted_exactly(objective, local)
-    if cov_type in ("robust", "HC0", "HC1"):
+    notes = (*said, *meat.notes, *repaired)
+    if meat.shown in ("robust", "HC0", "HC1"):
         notes += _on_exact(moved_along(objective.coordinates, exact), reader.source.names)
     return Uncertainty(
         local,
         null,
         C,
-        cov_type,
+        meat.shown,
         perfect,
         noise,
-        drift,
+        reader.monitor.drift(noise),
         exact,
         notes=notes,
-        extra_reads=reads,
-        undefined=undefined,
+        extra_reads=reads + meat.reads,
+        meat=meat,
     )
+
+
+def _positive(
+    objective: Objective, C: np.ndarray, meat: Meat
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The covariance of phi; that of theta has no negative eigenvalue, and a note if it had one."""
+    if meat.clusters is None or len(meat.clusters.ways) == 1:
+        return C, ()
+    fixed, repaired = positive_part(objective.coordinates.cov(C))
+    if not repaired:
+        return C, ()
+    back = np.linalg.inv(objective.coordinates.matrix)
+    return back @ fixed @ back.T, (NEGATIVE,)
 
 
 def fitted_exactly(objective: Objective, local: LocalModel) -> np.ndarray:
@@ -189,15 +224,6 @@ def _on_exact(exact: np.ndarray, names: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _on_undefined(undefined: np.ndarray, names: tuple[str, ...]) -> tuple[str, ...]:
-    if not undefined.any():
-        return ()
-    return (
-        f"HC3 has no standard error (nan) for {listed(undefined, names)}: a single row determines "
-        "it, with a residual of 0 and a leverage of 1; join levels, or use cov_type='nonrobust'.",
-    )
-
-
 def _without_penalty(objective: Objective, local: LocalModel) -> LocalModel:
     """The local model with the loss that likelihoods and dispersions are about."""
     extra = local.count * objective.ridge.value(local.point)
@@ -243,51 +269,6 @@ def _with_chains(
                 extra_reads=reads,
             )
     return replace(found, cov_type="HC0", notes=(*found.notes, note))
-
-
-# The kinds of covariance.
-
-
-def covariance(
-    local: LocalModel, cov_type: str, dispersed: bool, null_basis: np.ndarray
-) -> np.ndarray:
-    """Covariance of phi, (p, p), with the directions of `null_basis` (p, k) held fixed."""
-    part, B = restrict(local, null_basis)
-    free = B.shape[1]
-    if not free:
-        return np.zeros_like(local.hessian)
-    if local.count <= free and (cov_type == "HC1" or (cov_type == "nonrobust" and dispersed)):
-        raise InputError(
-            f"cov_type={cov_type!r} divides by N - p, and N = {local.count:g} (weights are "
-            f"frequencies), p = {free}; use 'HC0'"
-        )
-    if cov_type == "nonrobust":
-        scale = local.squares / (local.count - free) if dispersed else 1.0
-        C = part.expected().inverse() * scale
-    else:
-        factor = local.count / (local.count - free) if cov_type == "HC1" else 1.0
-        C = part.sandwich() * factor
-    return B @ C @ B.T if null_basis.shape[1] else C
-
-
-def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.ndarray]:
-    """The local model on the complement of some directions, and a basis of the complement."""
-    p = len(local.point)
-    if not null_basis.shape[1]:
-        return local, np.eye(p)
-    U, _, _ = np.linalg.svd(null_basis, full_matrices=True)
-    B = U[:, null_basis.shape[1] :]
-    return (
-        replace(
-            local,
-            point=local.point @ B,
-            gradient=local.gradient @ B,
-            hessian=B.T @ local.hessian @ B,
-            meat=B.T @ local.meat @ B,
-            information=None if local.information is None else B.T @ local.information @ B,
-        ),
-        B,
-    )
 
 
 def is_perfect(objective: Objective, sample: Sample, local: LocalModel) -> bool:

@@ -1,8 +1,9 @@
 """Sums by cluster at one point: scores, weights, rows, and Hessians where they are kept.
 
 The score of cluster g is s_g = sum of the gradients of its rows, and H_g the sum of their Hessians.
-At another point the scores are s_g + H_g step, exactly so for least squares. Clusters are added by
-their keys, so that the order of rows, blocks, shards and updates does not matter.
+At another point the scores are s_g + H_g step, exactly so for least squares; where no H_g were
+kept, each cluster has its share of the Hessian of all rows. Clusters are added by their keys, so
+that the order of rows, blocks, shards and updates does not matter.
 """
 
 from collections.abc import Iterator
@@ -48,15 +49,24 @@ class ClusterSums:
             chosen = slice(start, min(start + some, self.count))
             yield chosen, unpacked(self.hessians[chosen], p)
 
-    def at(self, point: np.ndarray) -> "ClusterSums":
-        """The sums at another point, along the clusters' own Hessians."""
+    def at(self, point: np.ndarray, hessian: np.ndarray | None = None) -> "ClusterSums":
+        """The sums at another point; `hessian`, of all rows, serves where none were kept."""
         step = point - self.point
         if not step.any():
             return replace(self, point=point)
         scores = self.scores.copy()
-        for chosen, H in self.each_hessian():
-            scores[chosen] += H @ step
+        if self.hessians is not None:
+            for chosen, H in self.each_hessian():
+                scores[chosen] += H @ step
+        elif hessian is not None:
+            scores += np.outer(self.weights / self.weights.sum(), hessian @ step)
         return replace(self, point=point, scores=scores)
+
+    def chosen(self, kept: np.ndarray) -> "ClusterSums":
+        """Some of the clusters."""
+        hessians = None if self.hessians is None else self.hessians[kept]
+        parts = (self.scores[kept], self.weights[kept], self.rows[kept])
+        return ClusterSums(self.point, *parts, hessians)
 
     @property
     def meat(self) -> np.ndarray:
@@ -97,21 +107,30 @@ class ClusterWay:
         """In the sum over ways, by inclusion and exclusion."""
         return 1 if len(self.names) % 2 else -1
 
+    def plus(self, other: "ClusterWay") -> "ClusterWay":
+        """The clusters of both, joined by their keys; both sums are at one point."""
+        place = {key: k for k, key in enumerate(self.keys)}
+        for key in other.keys:
+            place.setdefault(key, len(place))
+        at = np.array([place[key] for key in other.keys], np.intp)
+        sums = _both(self.sums, other.sums, at, len(place))
+        return ClusterWay(self.names, tuple(place), sums)
 
-@dataclass(frozen=True)
-class Clustered:
-    """What a clustered covariance was made of, as a result keeps it for tests and updates.
 
-    Args:
-        ways: single groupings first, then combinations.
-        small_sample: the convention of its factors.
-        bread: H of all rows at the estimate, (p, p), in phi.
-        nobs: total weight of the rows.
-        parameters: K of the factor (N - 1) / (N - K).
-    """
+def _both(a: ClusterSums, b: ClusterSums, at: np.ndarray, size: int) -> ClusterSums:
+    """The sums of both, those of `b` added at these places."""
 
-    ways: tuple[ClusterWay, ...]
-    small_sample: str
-    bread: np.ndarray
-    nobs: float
-    parameters: int
+    def total(mine: np.ndarray, others: np.ndarray) -> np.ndarray:
+        out = np.zeros((size, *mine.shape[1:]), mine.dtype)
+        out[: len(mine)] = mine
+        out[at] += others
+        return out
+
+    known = a.hessians is not None and b.hessians is not None
+    return ClusterSums(
+        a.point,
+        total(a.scores, b.scores),
+        total(a.weights, b.weights),
+        total(a.rows, b.rows),
+        total(a.hessians, b.hessians) if known else None,  # pyright: ignore
+    )

@@ -1,0 +1,1 @@
+"""Sums over the rows of each cluster: records of them, and how rows are added to them."""

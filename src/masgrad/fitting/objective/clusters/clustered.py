@@ -1,0 +1,51 @@
+"""What a clustered covariance was made of: a result keeps it for tests, updates and files."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from masgrad.fitting.objective.clusters.sums import ClusterSums, ClusterWay, packed
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """Sums by cluster at the estimate, and the convention of their factors.
+
+    Args:
+        ways: single groupings first, then combinations.
+        small_sample: the convention of the factors.
+        bread: H of all rows at the estimate, (p, p), in phi.
+        nobs: number of observations.
+        parameters: K of the factor (N - 1) / (N - K).
+    """
+
+    ways: tuple[ClusterWay, ...]
+    small_sample: str
+    bread: np.ndarray
+    nobs: float
+    parameters: int
+
+    @property
+    def single(self) -> tuple[ClusterWay, ...]:
+        """The groupings one by one."""
+        return tuple(way for way in self.ways if len(way.names) == 1)
+
+    @property
+    def fewest(self) -> int:
+        """The number of clusters of the grouping that has fewest."""
+        return min(way.sums.count for way in self.single)
+
+    def in_coordinates(self, T: np.ndarray) -> "Clustered":
+        """The same sums where phi = T phi', in phi'."""
+        ways = tuple(replace(way, sums=_transformed(way.sums, T)) for way in self.ways)
+        return replace(self, ways=ways, bread=T.T @ self.bread @ T)
+
+
+def _transformed(sums: ClusterSums, T: np.ndarray) -> ClusterSums:
+    H = sums.hessians
+    if H is not None:
+        H = H.copy()
+        for chosen, each in sums.each_hessian():
+            H[chosen] = packed(T.T @ each @ T)
+    point = np.linalg.solve(T, sums.point)
+    return replace(sums, point=point, scores=sums.scores @ T, hessians=H)

@@ -1,0 +1,184 @@
+"""Sums by cluster over all rows: one read at a point, for every way of clustering.
+
+With several groupings, the sums over the combinations of their clusters are taken as well: the
+covariance is a sum over all ways, by inclusion and exclusion (Cameron, Gelbach & Miller 2011).
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from masgrad.data.arrays import blocks
+from masgrad.data.groupings.grouping import Grouping, places_of_role
+from masgrad.data.groupings.keys import CombinedKeys, Keys
+from masgrad.data.regression import groups_of
+from masgrad.fitting.objective.clusters.blocks import BlockSums, block_sums, row_terms
+from masgrad.fitting.objective.clusters.sums import ClusterSums, ClusterWay, packed, unpacked
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.sources import Sample
+from masgrad.types import Rows
+
+CHUNK_BYTES = 1 << 26
+"""Size of the Hessians that are transformed at a time."""
+
+
+class Way(NamedTuple):
+    """A way of clustering: the columns of the rows' codes that it combines.
+
+    Args:
+        names: of the groupings.
+        places: of their columns.
+        keys: of the clusters.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    keys: Keys
+
+    def codes(self, groups: np.ndarray) -> np.ndarray:
+        """The codes of the rows' clusters, (n,)."""
+        if isinstance(self.keys, CombinedKeys):
+            return self.keys.codes_of([groups[:, k] for k in self.places])
+        return groups[:, self.places[0]]
+
+
+def ways_of(groupings: Sequence[Grouping], role: str = "clusters") -> tuple[Way, ...]:
+    """Each grouping with this role, and every combination of several."""
+    places = places_of_role(groupings, role)
+    found = []
+    for size in range(1, len(places) + 1):
+        for some in combinations(places, size):
+            names = tuple(groupings[k].name for k in some)
+            each = [groupings[k].keys for k in some]
+            keys = each[0] if size == 1 else CombinedKeys(" and ".join(names), each)
+            found.append(Way(names, some, keys))
+    return tuple(found)
+
+
+class Totals:
+    """Sums by code, which grow as codes appear."""
+
+    def __init__(self, p: int, hessians: bool):
+        self.scores, self.weights = np.zeros((0, p)), np.zeros(0)
+        self.rows = np.zeros(0, np.int64)
+        self.hessians = np.zeros((0, p * (p + 1) // 2)) if hessians else None
+
+    def add(self, part: BlockSums) -> None:
+        """Add the sums over a block."""
+        last = part.codes.stop if isinstance(part.codes, slice) else part.codes[-1] + 1
+        if last > len(self.weights):
+            self._grow(max(last, 2 * len(self.weights)))
+        self.scores[part.codes] += part.scores
+        self.weights[part.codes] += part.weights
+        self.rows[part.codes] += part.rows
+        if self.hessians is not None and part.hessians is not None:
+            self.hessians[part.codes] += part.hessians
+
+    def _grow(self, size: int) -> None:
+        def longer(a: np.ndarray) -> np.ndarray:
+            out = np.zeros((size, *a.shape[1:]), a.dtype)
+            out[: len(a)] = a
+            return out
+
+        self.scores, self.weights, self.rows = map(longer, (self.scores, self.weights, self.rows))
+        self.hessians = None if self.hessians is None else longer(self.hessians)
+
+    def way(self, way: Way, objective: Objective, phi: np.ndarray) -> ClusterWay:
+        """The clusters that have rows, and their sums in phi."""
+        seen = np.flatnonzero(self.rows)
+        every = seen[-1] + 1 == len(seen) if len(seen) else True
+        keys = way.keys.values[: len(seen)] if every else None
+        if keys is None or isinstance(way.keys, CombinedKeys):
+            keys = [way.keys.key(code) for code in seen.tolist()]
+        H = None if self.hessians is None else self.hessians[seen]
+        sums = _in_phi(objective, phi, self.scores[seen], self.weights[seen], H)
+        return ClusterWay(way.names, tuple(keys), ClusterSums(phi, *sums[:2], self.rows[seen], H))
+
+
+def _in_phi(
+    objective: Objective,
+    phi: np.ndarray,
+    scores: np.ndarray,
+    weights: np.ndarray,
+    hessians: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores in phi with the ridge's, and weights; Hessians are transformed in place."""
+    J, ridge = objective.coordinates.matrix, objective.ridge
+    raw = not objective.coordinates.transforms_rows
+    scores = scores @ J if raw else scores
+    if hessians is not None and (raw or ridge.matrix is not None):
+        some = max(1, CHUNK_BYTES // (8 * len(phi) ** 2))
+        for start in range(0, len(hessians), some):
+            part = slice(start, start + some)
+            H = unpacked(hessians[part], len(phi))
+            H = J.T @ H @ J if raw else H
+            if ridge.matrix is not None:
+                H = H + weights[part, None, None] * ridge.matrix
+            hessians[part] = packed(H)
+    if ridge.matrix is not None:
+        scores = scores + np.outer(weights, ridge.slope(phi))
+    return scores, weights
+
+
+def cluster_ways(
+    objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray, hessians: bool
+) -> tuple[ClusterWay, ...]:
+    """The sums over all rows at phi, by one more read unless the sample is complete."""
+    ways, collect = ways_of(reader.source.groupings), _Collector(objective, phi, hessians)
+    parts: Iterable[list[BlockSums]]
+    if sample.complete:
+        parts = (collect.block(ways, rows) for rows in blocks(sample.rows))
+    else:
+        workers = reader.workers(objective, reader.source.count)
+        parts = reader.each_block(lambda rows: collect.block(ways, rows), workers)
+    return collect.total(ways, parts)
+
+
+def ways_over(
+    objective: Objective,
+    groupings: Sequence[Grouping],
+    parts: Iterable[Rows],
+    phi: np.ndarray,
+    hessians: bool,
+) -> tuple[ClusterWay, ...]:
+    """The sums over some blocks of rows at phi."""
+    ways, collect = ways_of(groupings), _Collector(objective, phi, hessians)
+    return collect.total(ways, (collect.block(ways, rows) for rows in parts))
+
+
+class _Collector:
+    """Sums over blocks at one point."""
+
+    def __init__(self, objective: Objective, phi: np.ndarray, hessians: bool):
+        self.objective, self.phi, self.hessians = objective, phi, hessians
+        self.at = objective.argument(phi)
+
+    def block(self, ways: Sequence[Way], rows: Rows) -> list[BlockSums]:
+        """The sums over one block, for each way."""
+        groups = groups_of(rows)
+        assert groups is not None
+        terms = row_terms(self.objective, self.at, rows, self.hessians)
+        found = []
+        for way in ways:
+            codes = way.codes(groups)
+            found.append(block_sums(terms, codes, int(codes.max()) + 1))
+        return found
+
+    def total(
+        self, ways: Sequence[Way], parts: Iterable[list[BlockSums]]
+    ) -> tuple[ClusterWay, ...]:
+        """The sums over all blocks."""
+        totals = [Totals(len(self.phi), self.hessians) for _ in ways]
+        for part in parts:
+            for total, sums in zip(totals, part, strict=True):
+                total.add(sums)
+        pairs = zip(totals, ways, strict=True)
+        return tuple(total.way(way, self.objective, self.phi) for total, way in pairs)
+
+
+def size_of_hessians(clusters: int, p: int) -> int:
+    """Bytes of the Hessians of so many clusters."""
+    return 8 * clusters * (p * (p + 1) // 2)

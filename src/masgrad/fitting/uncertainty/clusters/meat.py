@@ -1,0 +1,142 @@
+"""Sums by cluster at the estimate, and the meat that they make.
+
+One read of gradients at the estimate gives the scores. A single read has taken them on its way, and
+earlier rows (`update`) at their own estimate: both are moved to this one by the clusters' Hessians.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from masgrad.data.groupings.grouping import with_role
+from masgrad.errors import InputError
+from masgrad.fitting.objective.clusters.clustered import Clustered
+from masgrad.fitting.objective.clusters.reading import cluster_ways, size_of_hessians
+from masgrad.fitting.objective.clusters.sums import ClusterWay
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.clusters.factors import check_clusters, meat_of
+from masgrad.models.families.canonical import Gaussian
+
+FEW_CLUSTERS = 256
+"""Clusters up to which Hessians are kept by default: tests for few clusters need them."""
+
+CHEAP_PRODUCTS = 1 << 25
+"""Products of columns, over all rows, up to which they are kept whatever the number of clusters."""
+
+MEMORY_SHARE = 4
+"""Memory over that which the clusters' Hessians may take."""
+
+
+@dataclass(frozen=True)
+class ClusteredMeat:
+    """The meat of clusters.
+
+    Args:
+        matrix: M, (p, p), with its factors.
+        kept: what it was made of.
+        reads: of the rows, made for it.
+        notes: about it.
+    """
+
+    matrix: np.ndarray
+    kept: Clustered
+    reads: int
+    notes: tuple[str, ...] = ()
+
+
+def clustered_meat(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    *,
+    local: LocalModel,
+    free: int,
+    kind: str,
+    options: Options,
+    earlier: Clustered | None,
+) -> ClusteredMeat:
+    """The meat of the kind CR1, CR2 or CR3 at the estimate."""
+    ways, reads = _ways(objective, reader, sample, done, local=local, kind=kind, options=options)
+    notes = ()
+    if earlier is not None:
+        ways, notes = _with_earlier(ways, earlier, local), _on_earlier(earlier)
+    count = local.count if options.weights_type == "frequency" else local.rows
+    kept = Clustered(ways, options.small_sample, local.hessian, count, free)
+    check_clusters(kept)
+    squares = isinstance(objective.family, Gaussian)
+    return ClusteredMeat(meat_of(kept, squares), kept, reads, notes)
+
+
+def _ways(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    *,
+    local: LocalModel,
+    kind: str,
+    options: Options,
+) -> tuple[tuple[ClusterWay, ...], int]:
+    """The clusters' sums at the estimate, and the reads that they took."""
+    if done.clusters and not sample.complete:
+        return tuple(_moved(way, local.point, local.hessian) for way in done.clusters), 0
+    if not (sample.complete or reader.source.rereadable):
+        raise InputError(
+            "clustered errors need gradients at the estimate, and these rows can be read once; "
+            "give mg.Stream(function) with a function that starts them anew"
+        )
+    keeps = keeps_hessians(reader, local, kind, options)
+    ways = cluster_ways(objective, reader, sample, local.point, keeps)
+    return ways, int(not sample.complete)
+
+
+def _moved(way: ClusterWay, point: np.ndarray, hessian: np.ndarray) -> ClusterWay:
+    return replace(way, sums=way.sums.at(point, hessian))
+
+
+def keeps_hessians(reader: Reader, local: LocalModel, kind: str, options: Options) -> bool:
+    """Whether the clusters' Hessians are summed as well."""
+    p, groupings = len(local.point), with_role(reader.source.groupings, "clusters")
+    G = max(grouping.size for grouping in groupings)
+    fits = size_of_hessians(G, p) * MEMORY_SHARE <= options.memory
+    if kind in ("CR2", "CR3"):
+        if not fits:
+            raise InputError(
+                f"cov_type={kind!r} takes the Hessians of {G:,} clusters, "
+                f"{size_of_hessians(G, p) / 2**20:,.0f} MB, more than a quarter of "
+                f"memory={options.memory / 2**20:,.0f}MB; give it more, or use 'CR1', which "
+                "differs little with as many clusters"
+            )
+        return True
+    cheap = local.rows * p * (p + 1) // 2 <= CHEAP_PRODUCTS
+    return fits and len(groupings) == 1 and (G <= FEW_CLUSTERS or cheap)
+
+
+def _with_earlier(
+    ways: tuple[ClusterWay, ...], earlier: Clustered, local: LocalModel
+) -> tuple[ClusterWay, ...]:
+    """The clusters of earlier rows, moved to the estimate, and these, joined by their keys."""
+    names = [way.names for way in ways]
+    if [way.names for way in earlier.ways] != names:
+        old = " and ".join(name for way in earlier.single for name in way.names)
+        new = " and ".join(name for some in names if len(some) == 1 for name in some)
+        raise InputError(
+            f"the old rows were clustered by {old}, and these by {new}; they must be the same"
+        )
+    pairs = zip(earlier.ways, ways, strict=True)
+    return tuple(_moved(old, local.point, earlier.bread).plus(new) for old, new in pairs)
+
+
+def _on_earlier(earlier: Clustered) -> tuple[str, ...]:
+    if all(way.sums.hessians is not None for way in earlier.ways):
+        return ()
+    return (
+        "Scores of the old clusters were moved to the new estimate by the Hessian of all old rows, "
+        "since their own were not kept (they are for CR2 and CR3, and for few clusters).",
+    )

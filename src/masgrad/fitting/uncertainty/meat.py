@@ -1,0 +1,136 @@
+"""The meat of a covariance, M in H^-1 M H^-1, of the kind that was asked for.
+
+HC0, HC1 and non-robust errors take it, or nothing, from the last read. HC3 and errors of rows that
+depend on each other need gradients at the estimate, and so one more read of the rows, or two.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.data.groupings.grouping import with_role
+from masgrad.data.source import Source
+from masgrad.errors import InputError
+from masgrad.fitting.identification.rank import NullSpace, listed
+from masgrad.fitting.objective.clusters.clustered import Clustered
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.optimise.estimate import Estimate
+from masgrad.fitting.options import CLUSTERED, SERIAL, Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.clusters.meat import ClusteredMeat, clustered_meat
+from masgrad.fitting.uncertainty.kinds import restrict
+from masgrad.fitting.uncertainty.leverage import leveraged_meat
+
+
+@dataclass(frozen=True)
+class Meat:
+    """M, and what comes with it.
+
+    Args:
+        matrix: M, (p, p).
+        cov_type: its kind; "HC0" for an M that is taken as it is.
+        shown: the kind that it is called.
+        reads: of the rows, made for it.
+        notes: about it.
+        df: degrees of freedom of t, if there are few.
+        clusters: what it was made of, if rows are clustered.
+        undefined: mask of the coefficients whose HC3 covariance is 0/0.
+    """
+
+    matrix: np.ndarray
+    cov_type: str
+    shown: str
+    reads: int = 0
+    notes: tuple[str, ...] = ()
+    df: int | None = None
+    clusters: Clustered | None = None
+    undefined: np.ndarray | None = None
+
+
+def kind_of(cov_type: str, source: Source) -> str:
+    """The kind of covariance that rows with these groupings get; an error if they cannot have it.
+
+    A stream's groupings are known once its first block is read.
+    """
+    clustered = with_role(source.groupings, "clusters")
+    if clustered and cov_type == "robust":
+        return "CR1"
+    if cov_type in CLUSTERED and not clustered:
+        raise InputError(
+            f"cov_type={cov_type!r} is for rows in clusters; say which they are: clusters='firm', "
+            "or an array of keys (blocks of a stream carry them: mg.Block)"
+        )
+    if clustered and cov_type not in CLUSTERED:
+        raise InputError(
+            f"cov_type={cov_type!r} has no use for clusters; leave one of them out, or use 'CR1', "
+            "'CR2' or 'CR3'"
+        )
+    if cov_type in ("CR2", "CR3") and len(clustered) > 1:
+        names = " and ".join(grouping.name for grouping in clustered)
+        raise InputError(
+            f"cov_type={cov_type!r} leaves one cluster out at a time, and rows are clustered by "
+            f"{names}; use 'CR1', or one of the groupings"
+        )
+    return cov_type
+
+
+def find_meat(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    done: Estimate,
+    *,
+    local: LocalModel,
+    null: NullSpace,
+    options: Options,
+    earlier: Clustered | None,
+) -> Meat:
+    """M of the kind that was asked for; HC0's, with a note, if Ctrl-C stops it."""
+    kind = kind_of(options.cov_type, reader.source)
+    if kind not in ("HC3", *CLUSTERED, *SERIAL):
+        return Meat(local.meat, kind, kind)
+    with reader.interruptible():
+        if not reader.monitor.interrupted:
+            if kind == "HC3":
+                return _with_leverages(objective, reader, sample, local, null)
+            found = clustered_meat(
+                objective,
+                reader,
+                sample,
+                done,
+                local=local,
+                free=len(local.point) - null.size,
+                kind=kind,
+                options=options,
+                earlier=earlier,
+            )
+            return _of_clusters(found, kind)
+    return Meat(local.meat, "HC0", "HC0", notes=(f"{kind} was stopped: HC0 instead.",))
+
+
+def _of_clusters(found: ClusteredMeat, kind: str) -> Meat:
+    kept = found.kept
+    return Meat(
+        found.matrix, "HC0", kind, found.reads, found.notes, df=kept.fewest - 1, clusters=kept
+    )
+
+
+def _with_leverages(
+    objective: Objective, reader: Reader, sample: Sample, local: LocalModel, null: NullSpace
+) -> Meat:
+    """M of HC3."""
+    B = restrict(local, null.directions)[1]
+    matrix, undefined = leveraged_meat(objective, reader, sample, local, B)
+    notes = _on_undefined(undefined, reader.source.names)
+    return Meat(matrix, "HC0", "HC3", 2, notes, undefined=undefined)
+
+
+def _on_undefined(undefined: np.ndarray, names: tuple[str, ...]) -> tuple[str, ...]:
+    if not undefined.any():
+        return ()
+    return (
+        f"HC3 has no standard error (nan) for {listed(undefined, names)}: a single row determines "
+        "it, with a residual of 0 and a leverage of 1; join levels, or use cov_type='nonrobust'.",
+    )
