@@ -107,6 +107,10 @@ class ClusterWay:
         """In the sum over ways, by inclusion and exclusion."""
         return 1 if len(self.names) % 2 else -1
 
+    def at(self, point: np.ndarray, hessian: np.ndarray | None = None) -> "ClusterWay":
+        """The same clusters, their scores moved to another point."""
+        return replace(self, sums=self.sums.at(point, hessian))
+
     def plus(self, other: "ClusterWay") -> "ClusterWay":
         """The clusters of both, joined by their keys; both sums are at one point."""
         place = {key: k for k, key in enumerate(self.keys)}

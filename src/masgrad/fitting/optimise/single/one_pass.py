@@ -21,6 +21,7 @@ from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.masgrad import pseudo_weights
+from masgrad.fitting.optimise.single.clusters import RunningClusters
 from masgrad.fitting.optimise.single.end import End
 from masgrad.fitting.optimise.single.kept_rows import (
     FAR,
@@ -91,16 +92,19 @@ class OnePass:
             phi = minimum(self.objective, segments, phi)
         rows = count_rows(self.sample.rows)
         stages, length = [(f"first {rows:,} rows", phi)], rows
+        clusters = RunningClusters(self.objective, self.reader.source, self.options)
+        clusters.add([self.sample.rows], start.point, start.hessian)
         next_piece = pieces(self.objective, self.reader, self.sample, self.options.memory // 8)
         while not self.reader.monitor.interrupted and (piece := next_piece(length)) is not None:
             segment, phi, alike = self._add(segments, piece, phi)
+            clusters.add(piece.blocks(), segment.local.point, segment.local.hessian)
             segments = self._within_memory([*segments, segment])
             rows += segment.local.rows
             length = rows if alike else max(PILOT_ROWS, int(SHORTEST_SHARE * rows))
             stages.append((f"{rows:,} rows", phi))
         end = End(self.objective, self.reader, self.sample, self.options)
         done = end.estimate(segments[1:], phi, start)
-        return replace(done, stages=tuple(stages), single_read=True)
+        return replace(done, stages=tuple(stages), single_read=True, clusters=clusters.ways)
 
     def _pilot(self, start: LocalModel) -> Segment:
         """The segment of the pilot rows."""

@@ -3,7 +3,7 @@
 Those of an array stay where they are; those of a stream are held in memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +27,12 @@ class Piece:
     Args:
         read: the local model of the rows at a point.
         first_rows: that many of the rows, or all of them, as blocks.
+        blocks: all of the rows.
     """
 
     read: Callable[[np.ndarray], LocalModel]
     first_rows: Callable[[int | None], HeldRows | ArrayRows]
+    blocks: Callable[[], Iterable[Rows]]
 
 
 Pieces = Callable[[int], Piece | None]
@@ -65,7 +67,7 @@ def pieces_of_array(objective: Objective, reader: Reader, starts: np.ndarray) ->
             every = ArrayRows(source, part)
             return ArrayRows(source, part[: _blocks_of(every.ends, count)])
 
-        return Piece(read, first_rows)
+        return Piece(read, first_rows, lambda: source.slices(part))
 
     return next_piece
 
@@ -88,7 +90,7 @@ def pieces_of_blocks(
             every = HeldRows(tuple(held if count is None else held.blocks))
             return HeldRows(every.blocks[: _blocks_of(every.ends, count)])
 
-        return Piece(read, first_rows)
+        return Piece(read, first_rows, lambda: held.blocks)
 
     return next_piece
 

@@ -4,7 +4,7 @@ One read of gradients at the estimate gives the scores. A single read has taken 
 earlier rows (`update`) at their own estimate: both are moved to this one by the clusters' Hessians.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def _ways(
 ) -> tuple[tuple[ClusterWay, ...], int]:
     """The clusters' sums at the estimate, and the reads that they took."""
     if done.clusters and not sample.complete:
-        return tuple(_moved(way, local.point, local.hessian) for way in done.clusters), 0
+        return tuple(way.at(local.point, local.hessian) for way in done.clusters), 0
     if not (sample.complete or reader.source.rereadable):
         raise InputError(
             "clustered errors need gradients at the estimate, and these rows can be read once; "
@@ -94,10 +94,6 @@ def _ways(
     keeps = keeps_hessians(reader, local, kind, options)
     ways = cluster_ways(objective, reader, sample, local.point, keeps)
     return ways, int(not sample.complete)
-
-
-def _moved(way: ClusterWay, point: np.ndarray, hessian: np.ndarray) -> ClusterWay:
-    return replace(way, sums=way.sums.at(point, hessian))
 
 
 def keeps_hessians(reader: Reader, local: LocalModel, kind: str, options: Options) -> bool:
@@ -130,7 +126,7 @@ def _with_earlier(
             f"the old rows were clustered by {old}, and these by {new}; they must be the same"
         )
     pairs = zip(earlier.ways, ways, strict=True)
-    return tuple(_moved(old, local.point, earlier.bread).plus(new) for old, new in pairs)
+    return tuple(old.at(local.point, earlier.bread).plus(new) for old, new in pairs)
 
 
 def _on_earlier(earlier: Clustered) -> tuple[str, ...]:
