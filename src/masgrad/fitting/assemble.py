@@ -59,7 +59,7 @@ def assemble(
         cov_type=found.cov_type,
         fit_info=_fit_info(objective, reader, done, found),
         coordinates=coordinates,
-        local_model=_known(kept, reader.monitor.interrupted),
+        local_model=_known(kept, task, reader.monitor.interrupted),
         null_directions=coordinates.matrix @ null.directions,
         not_identified=null.not_identified,
         status=status,
@@ -73,6 +73,7 @@ def assemble(
         recession=coordinates.matrix @ null.limits,
         separated=null.separated,
         clusters=None if found.meat is None else found.meat.clusters,
+        weights_type=task.options.weights_type,
     )
 
 
@@ -142,8 +143,13 @@ def _diagnostics(
     return Diagnostics(said)
 
 
-def _known(local: LocalModel, interrupted: bool) -> LocalModel:
-    """The local model; after a read that was not finished no likelihood is known."""
+def _known(local: LocalModel, task: Task, interrupted: bool) -> LocalModel:
+    """The local model; no likelihood is known after a read that was not finished.
+
+    Nor is there one of weights that are no frequencies: they represent as many rows as there are.
+    """
+    if task.options.weights_type != "frequency":
+        return replace(local, constants=np.full(2, np.nan), count=local.rows)
     return replace(local, constants=np.full(2, np.nan)) if interrupted else local
 
 

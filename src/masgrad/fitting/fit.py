@@ -119,7 +119,13 @@ def objective_of(
     task: Task, coordinates: Coordinates, prior: LocalModel | None = None
 ) -> Objective:
     """The mean loss in these coordinates."""
-    return Objective(task.model, coordinates, prior=prior, with_information=task.needs_information)
+    return Objective(
+        task.model,
+        coordinates,
+        prior=prior,
+        with_information=task.needs_information,
+        squared=task.options.weights_type != "frequency",
+    )
 
 
 @contextmanager

@@ -84,6 +84,7 @@ class Fitted:
             decides the rows that those before it leave on the border.
         separated: mask of the parameters that only separated rows determine, (p,).
         clusters: sums by cluster, if errors are clustered.
+        weights_type: what weights are, if there were any.
     """
 
     model: Model | None
@@ -111,6 +112,7 @@ class Fitted:
     recession: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
     clusters: Clustered | None = None
+    weights_type: str = "frequency"
 
     @property
     def finite_theta(self) -> np.ndarray:

@@ -123,11 +123,12 @@ def _terms_of_family(
     for k, block in enumerate(blocks(rows, BLOCK_ROWS)):
         d = _row_derivatives(objective, phi, block)
         U, a, size = d.features, d.weight, np.square(d.features @ half).sum(1)
+        in_M = a * a if objective.squared else a
         pairs = (U[:, :, None] * U[:, None, :]).reshape(len(U), -1)
         T += (U * (a * d.third)[:, None]).T @ pairs
-        K += (U * (a * 2 * d.slope * d.curvature)[:, None]).T @ pairs
+        K += (U * (in_M * 2 * d.slope * d.curvature)[:, None]).T @ pairs
         if k * BLOCK_ROWS * p**4 <= TERM_PRODUCTS:
-            bend, in_F = a * (d.curvature**2 + d.slope * d.third), in_F + a.sum()
+            bend, in_F = in_M * (d.curvature**2 + d.slope * d.third), in_F + a.sum()
             F += (pairs * bend[:, None]).T @ pairs if full else (bend * size / p) @ pairs
         squares += (a * d.squares) @ U
         noise += float(np.square(a * d.third) @ size**3) * 3 / (p * (p + 2))

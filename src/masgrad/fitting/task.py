@@ -50,6 +50,7 @@ def check_task(task: Task) -> None:
     """Refuse options that this model or this source cannot serve."""
     options, again = task.options, task.source.rereadable
     _check_cov_type(options.cov_type, task.model, again)
+    _check_weights_type(options)
     if options.starts is not None and isinstance(task.model, GLM):
         raise InputError(
             f"starts={options.starts} is for losses that need not be convex, such as a mixture or "
@@ -84,4 +85,18 @@ def _check_cov_type(cov_type: str, model: Model, rereadable: bool) -> None:
         raise InputError(
             "cov_type='HC3' needs leverages: a linear predictor, and rows that can be read again; "
             "use 'HC1'"
+        )
+
+
+def _check_weights_type(options: Options) -> None:
+    """Refuse what weights that are no frequencies do not have."""
+    if options.weights_type == "probability" and options.cov_type == "nonrobust":
+        raise InputError(
+            "weights_type='probability' samples rows unequally, which no likelihood knows of; "
+            "leave cov_type as it is: robust"
+        )
+    if options.weights_type != "frequency" and options.method == "chains":
+        raise InputError(
+            f"method='chains' draws rows by their frequency, and weights_type="
+            f"{options.weights_type!r} are none; leave method out"
         )

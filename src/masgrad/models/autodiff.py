@@ -34,7 +34,13 @@ class AutodiffModel(Model):
         return _on_block(_hessians, self, theta, rows)
 
     def row_sums(
-        self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
+        self,
+        theta: np.ndarray,
+        rows: Rows,
+        hessian: bool = True,
+        meat: bool = True,
+        *,
+        squared: bool = False,
     ) -> RowSums:
         """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
         padded = pad(observations(rows), block_length(rows))
@@ -42,14 +48,16 @@ class AutodiffModel(Model):
             each, H = _with_hessian(self, theta, padded, _weights(rows))
         else:
             each, H = _losses_and_gradients(self, theta, padded), None
-        return _summed(each, None if H is None else np.asarray(H), rows, meat)
+        return _summed(each, None if H is None else np.asarray(H), rows, meat, squared=squared)
 
-    def row_sums_at(self, points: np.ndarray, rows: Rows) -> list[RowSums]:
+    def row_sums_at(
+        self, points: np.ndarray, rows: Rows, *, squared: bool = False
+    ) -> list[RowSums]:
         """All sums over a block, at each of some points, (K, p), in one compiled call."""
         padded = pad(observations(rows), block_length(rows))
         (values, G), H = _with_hessian_at(self, points, padded, _weights(rows))
         each = zip(np.asarray(values), np.asarray(G), np.asarray(H), strict=True)
-        return [_summed((v, g), h, rows) for v, g, h in each]
+        return [_summed((v, g), h, rows, squared=squared) for v, g, h in each]
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         """Sum of g(theta + step) - g(theta) - H step, the error of the quadratic model."""
@@ -100,14 +108,19 @@ def _weights(rows: Rows) -> np.ndarray:
 
 
 def _summed(
-    each: tuple[Array, Array], H: np.ndarray | None, rows: Rows, meat: bool = True
+    each: tuple[Array, Array],
+    H: np.ndarray | None,
+    rows: Rows,
+    meat: bool = True,
+    *,
+    squared: bool = False,
 ) -> RowSums:
     """Sums over a block, from losses and gradients of its padded rows."""
     values, G = (np.asarray(part)[: count_rows(rows)] for part in each)
     a = weight_of(rows)
     if a is None:
         return RowSums(G.sum(0), H, G.T @ G if meat else None, loss=float(values.sum()))
-    M = G.T @ (a[:, None] * G) if meat else None
+    M = G.T @ ((a * a if squared else a)[:, None] * G) if meat else None
     return RowSums(a @ G, H, M, loss=float(a @ values))
 
 

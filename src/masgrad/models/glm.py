@@ -113,9 +113,15 @@ class GLM(Model):
             return gram_and_peak(X, w if a is None else a * w, self.family.convex)[0]
 
     def row_sums(
-        self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
+        self,
+        theta: np.ndarray,
+        rows: Rows,
+        hessian: bool = True,
+        meat: bool = True,
+        *,
+        squared: bool = False,
     ) -> RowSums:
-        return linear_sums(self.family, rows, theta, hessian, meat)
+        return linear_sums(self.family, rows, theta, hessian, meat, squared=squared)
 
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:
         X, y, a = self.design(rows), rows[1], weight_of(rows)
@@ -223,18 +229,20 @@ def linear_sums(
     *,
     with_loss: bool = True,
     single: SinglePrecision | None = None,
+    squared: bool = False,
 ) -> RowSums:
     """`row_sums` of a family over rows whose X is the design itself.
 
     H and M are summed in single precision if that is given, for a convex family, and serves. Rows
-    are summed in pieces that stay in cache, so that X comes from memory once.
+    are summed in pieces that stay in cache, so that X comes from memory once. M counts a row by its
+    weight, or by the square of it if that is said (`squared`).
     """
     pieces = cached_pieces(rows[0])
     parts = [rows] if len(pieces) == 1 else [pick(lambda a, c=c: a[c], rows) for c in pieces]
     with np.errstate(all="ignore"):
         if not (hessian or meat):
             return reduce(add, (_gradient_sum(family, part, theta, with_loss) for part in parts))
-        kinds = hessian, meat
+        kinds = hessian, meat, squared
         return reduce(add, (_moment_sums(family, part, theta, kinds, single) for part in parts))
 
 
@@ -254,15 +262,15 @@ def _moment_sums(
     family: Family,
     rows: Rows,
     theta: np.ndarray,
-    kinds: tuple[bool, bool],
+    kinds: tuple[bool, bool, bool],
     single: SinglePrecision | None,
 ) -> RowSums:
     """The gradient and the loss with H, with M, or with both."""
-    (hessian, meat), H, M, peak, narrow = kinds, None, None, 0.0, None
+    (hessian, meat, squared), H, M, peak, narrow = kinds, None, None, 0.0, None
     X, y, a = rows[0], rows[1], weight_of(rows)
     t = add_offset(X @ theta, rows)
     value, r, w = family.local(t, y)
-    w, v = _weighted_by(w, a), _weighted_by(r * r, a)
+    w, v = _weighted_by(w, a), _weighted_by(r * r, a * a if squared and a is not None else a)
     if single is not None:
         narrow = single.grams(X, w, v)
     elif hessian and meat and isinstance(X, Structured):

@@ -187,13 +187,24 @@ class Model(abc.ABC):
 
     @abc.abstractmethod
     def row_sums(
-        self, theta: np.ndarray, rows: Rows, hessian: bool = True, meat: bool = True
+        self,
+        theta: np.ndarray,
+        rows: Rows,
+        hessian: bool = True,
+        meat: bool = True,
+        *,
+        squared: bool = False,
     ) -> RowSums:
-        """Sums over a block of losses, gradients and, on request, Hessians and outer products."""
+        """Sums over a block of losses, gradients and, on request, Hessians and outer products.
 
-    def row_sums_at(self, points: np.ndarray, rows: Rows) -> list[RowSums]:
+        The latter count a row by its weight, or by the square of it (`squared`).
+        """
+
+    def row_sums_at(
+        self, points: np.ndarray, rows: Rows, *, squared: bool = False
+    ) -> list[RowSums]:
         """All sums over a block, at each of some points, (K, p)."""
-        return [self.row_sums(theta, rows) for theta in points]
+        return [self.row_sums(theta, rows, squared=squared) for theta in points]
 
     @abc.abstractmethod
     def missed_gradient(self, theta: np.ndarray, step: np.ndarray, rows: Rows) -> np.ndarray:

@@ -49,7 +49,8 @@ def check_count(objective: Objective, source: Source, sample: Sample) -> None:
 
 def check_weight(objective: Objective, local: LocalModel) -> None:
     """Refuse weights that sum to no more than the number of parameters."""
-    if local.count <= len(local.point) < local.rows and objective.ridge.matrix is None:
+    few = local.count <= len(local.point) < local.rows and objective.ridge.matrix is None
+    if few and not objective.squared:
         raise IdentificationError(
             f"weights sum to {local.count:g}, and there are {len(local.point)} parameters: weights "
             "are frequencies, the number of rows that each row stands for; multiply them"

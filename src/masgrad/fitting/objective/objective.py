@@ -74,6 +74,7 @@ class Objective:
         prior: the local model of rows that an earlier fit has read.
         with_information: whether the expected H is summed besides the observed one.
         single: in which M is summed, and H with it; None for double precision.
+        squared: whether rows count in M by the square of their weight, which is no frequency.
     """
 
     model: Model
@@ -82,6 +83,7 @@ class Objective:
     prior: LocalModel | None = None
     with_information: bool = False
     single: SinglePrecision | None = None
+    squared: bool = False
 
     @cached_property
     def family(self) -> Family | None:
@@ -229,7 +231,7 @@ class Objective:
         """The local models of rows in memory at several points, (K, p), of no linear predictor."""
         at, totals = np.stack([self.argument(phi) for phi in points]), []
         for block in blocks(rows):
-            sums = self.model.row_sums_at(at, block)
+            sums = self.model.row_sums_at(at, block, squared=self.squared)
             for each in sums:
                 self._check(block, each)
             totals = list(map(add, totals, sums)) if totals else sums
@@ -252,12 +254,12 @@ class Objective:
         hessian, meat = parts[:2]
         if self.family is not None:
             single = self.single if meat else None
-            more = {"with_loss": parts.loss, "single": single}
+            more = {"with_loss": parts.loss, "single": single, "squared": self.squared}
             sums = linear_sums(self.family, rows_in_phi, at, hessian, meat, **more)
             if self.with_information and hessian:
                 sums = sums._replace(information=information_sum(self.family, rows_in_phi, at))
         else:
-            sums = self.model.row_sums(at, rows_in_phi, hessian, meat)
+            sums = self.model.row_sums(at, rows_in_phi, hessian, meat, squared=self.squared)
         self._check(rows, sums)
         return sums
 

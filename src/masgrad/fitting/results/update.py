@@ -162,6 +162,12 @@ def _check_options(old: Fitted, model: Model, options: Options) -> None:
             "the old rows were fitted without the expected information that cov_type='nonrobust' "
             "needs; fit them again"
         )
+    kinds = {old.weights_type, options.weights_type} - {"frequency"}
+    if kinds:
+        raise InputError(
+            f"update adds frequencies, and weights_type={kinds.pop()!r} are none; fit old and new "
+            "rows together"
+        )
     if options.cov_type == "HC3" or options.method == "chains":
         raise InputError(
             "update keeps no old rows, which HC3 and chains need; use 'robust' or 'HC1'"

@@ -84,6 +84,9 @@ def _leveraged_block(
     U, a = objective.features(rows), weight_of(rows)
     t = add_offset(U @ phi, rows)
     r = objective.family.slope(t, rows[1])
-    left = 1.0 - objective.family.information(t) * np.square(U @ half).sum(1)
-    r, alone = r if a is None else r * np.sqrt(a), left <= FULL_LEVERAGE
+    h = objective.family.information(t) * np.square(U @ half).sum(1)
+    if a is not None:  # a frequency is so many rows, each with the leverage of one
+        r, h = (r * a, h * a) if objective.squared else (r * np.sqrt(a), h)
+    left = 1.0 - h
+    alone = left <= FULL_LEVERAGE
     return U * np.where(alone, 0.0, r / np.where(alone, 1.0, left))[:, None], U[alone]

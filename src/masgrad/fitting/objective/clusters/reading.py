@@ -40,7 +40,8 @@ class Way(NamedTuple):
 
     def codes(self, groups: np.ndarray) -> np.ndarray:
         """The codes of the rows' clusters, (n,)."""
-        if isinstance(self.keys, CombinedKeys):
+        if len(self.places) > 1:
+            assert isinstance(self.keys, CombinedKeys)
             return self.keys.codes_of([groups[:, k] for k in self.places])
         return groups[:, self.places[0]]
 

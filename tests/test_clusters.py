@@ -1,0 +1,191 @@
+"""Clustered errors: against statsmodels, and however rows come."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+import masgrad as mg
+
+N, G, H = 3000, 60, 25
+
+
+@pytest.fixture
+def panel(rng):
+    firm, year = rng.integers(0, G, N) * 7 + 3, rng.integers(0, H, N)
+    u = rng.normal(size=(500, 2))[firm] + rng.normal(size=(H, 2))[year]
+    X = np.column_stack([np.ones(N), rng.normal(size=(N, 2)) + u])
+    return X, X @ [1.0, 0.5, -0.5] + u[:, 0] + rng.normal(size=N), firm, year
+
+
+def of_statsmodels(X, y, groups, family=None):
+    kinds = {"cov_type": "cluster", "cov_kwds": {"groups": np.column_stack(groups).squeeze()}}
+    if family is None:
+        return sm.OLS(y, X).fit(**kinds)
+    return sm.GLM(y, X, family=family).fit(tol=1e-14, **kinds)
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_least_squares_agree_with_statsmodels(panel, ways):
+    X, y, *groups = panel
+    r = mg.fit(mg.Linear(), (X, y), clusters=groups[:ways], small_sample="statsmodels")
+    np.testing.assert_allclose(r.bse, of_statsmodels(X, y, groups[:ways]).bse, rtol=1e-10)
+    assert (r.cov_type, r.df) == ("CR1", (G if ways == 1 else H) - 1)
+
+
+@pytest.mark.parametrize(
+    "model, family",
+    [(mg.Logistic(), sm.families.Binomial()), (mg.Poisson(), sm.families.Poisson())],
+)
+def test_other_families_agree_with_statsmodels(panel, model, family):
+    X, y, firm, _ = panel
+    y = (y > 1.0) * 1.0
+    r = mg.fit(model, (X, y), clusters=firm)
+    np.testing.assert_allclose(r.bse, of_statsmodels(X, y, [firm], family).bse, rtol=1e-8)
+
+
+def test_the_factors_are_those_of_the_convention(panel):
+    X, y, firm, year = panel
+
+    def variance(convention, model=None, y=y):
+        r = mg.fit(model or mg.Linear(), (X, y), clusters=firm, small_sample=convention)
+        return r.bse[1] ** 2
+
+    plain = variance("none")
+    assert variance("stata") / plain == pytest.approx(G / (G - 1) * (N - 1) / (N - 3))
+    binary = (y > 1.0) * 1.0
+    ratio = variance("stata", mg.Logistic(), binary) / variance("none", mg.Logistic(), binary)
+    assert ratio == pytest.approx(G / (G - 1))
+    both = {"clusters": [firm, year]}
+    fixest, none = (
+        mg.fit(mg.Linear(), (X, y), small_sample=c, **both).cov_params() for c in ("fixest", "none")
+    )
+    np.testing.assert_allclose(fixest / none, H / (H - 1) * (N - 1) / (N - 3), rtol=1e-9)
+
+
+def test_three_groupings_are_combined_by_inclusion_and_exclusion(panel, rng):
+    X, y, firm, year = panel
+    kind = rng.integers(0, 12, N)
+    named = {"f": firm, "y": year, "k": kind}
+
+    def cov(names):
+        joint = np.unique(np.column_stack([named[n] for n in names]), axis=0, return_inverse=True)
+        r = mg.fit(mg.Linear(), (X, y), clusters=joint[1].ravel(), small_sample="none")
+        return r.cov_params()
+
+    expected = sum(map(cov, ("f", "y", "k"))) - sum(map(cov, ("fy", "fk", "yk"))) + cov("fyk")
+    r = mg.fit(mg.Linear(), (X, y), clusters=[firm, year, kind], small_sample="none")
+    np.testing.assert_allclose(r.cov_params(), expected, rtol=1e-9)
+
+
+def test_rows_in_any_order_and_container_have_the_same_errors(panel, tmp_path, rng):
+    X, y, firm, year = panel
+    table = pd.DataFrame(X[:, 1:], columns=["a", "b"]).assign(y=y, firm=firm, year=year)
+    table["firm"] = "f" + table.firm.astype(str)
+    table.to_parquet(tmp_path / "rows.parquet")
+    table.sample(frac=1, random_state=1).to_csv(tmp_path / "rows.csv", index=False)
+    expected = mg.fit(mg.Linear(), (X, y), clusters=[firm, year]).bse
+    for data in (table, tmp_path / "rows.parquet", tmp_path / "rows.csv"):
+        r = mg.glm("y ~ a + b", data, clusters=["firm", "year"], block_size=500)
+        np.testing.assert_allclose(r.bse, expected, rtol=1e-9)
+        assert r.df == H - 1
+    crossed = mg.glm("y ~ a + b", table, clusters="firm^year", small_sample="none")
+    joint = mg.fit(mg.Linear(), (X, y), clusters=firm * 1000 + year, small_sample="none")
+    np.testing.assert_allclose(crossed.bse, joint.bse, rtol=1e-9)
+
+
+@pytest.fixture
+def long_panel(rng):
+    n = 60_000
+    firm, X = rng.integers(0, 400, n), np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
+    eta = X @ [0.2, 0.5, -0.5] + rng.normal(size=400)[firm]
+    return X, (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float), firm
+
+
+def blocks_of(X, y, firm, size=7000):
+    for k in range(0, len(y), size):
+        yield mg.Block(X[k : k + size], y[k : k + size], clusters=firm[k : k + size])
+
+
+def test_every_way_of_reading_many_rows_gives_these_errors(long_panel):
+    X, y, firm = long_panel
+    theirs = of_statsmodels(X, y, [firm], sm.families.Binomial()).bse
+    data, order = (X, y), np.argsort(firm, kind="stable")
+    reads = {
+        "arrays": (mg.fit(mg.Logistic(), data, clusters=firm), 1e-4),
+        "converge": (mg.fit(mg.Logistic(), data, clusters=firm, passes="converge"), 1e-6),
+        "sorted": (
+            mg.fit(mg.Logistic(), (X[order], y[order]), clusters=firm[order], passes="converge"),
+            1e-6,
+        ),
+        "stream": (mg.fit(mg.Logistic(), mg.Stream(lambda: blocks_of(X, y, firm))), 1e-4),
+        "iterator": (mg.fit(mg.Logistic(), blocks_of(X, y, firm)), 1e-3),
+        "one read": (mg.fit(mg.Logistic(), data, clusters=firm, passes=1), 1e-3),
+    }
+    for way, (r, rtol) in reads.items():
+        np.testing.assert_allclose(r.bse, theirs, rtol=rtol, err_msg=way)
+        assert (r.cov_type, r.df) == ("CR1", 399), way
+
+
+def test_clusters_that_go_on_in_an_update_are_joined_by_their_keys(long_panel, tmp_path):
+    X, y, firm = long_panel
+    half = len(y) // 2
+    theirs = of_statsmodels(X, y, [firm], sm.families.Binomial()).bse
+    old = mg.fit(mg.Logistic(), (X[:half], y[:half]), clusters=firm[:half], cov_type="CR1")
+    new = old.update((X[half:], y[half:]), clusters=firm[half:])
+    np.testing.assert_allclose(new.bse, theirs, rtol=2e-3)
+    assert new.df == 399
+    with pytest.raises(mg.errors.InputError, match="say which they are"):
+        old.update((X[half:], y[half:]))
+    with pytest.raises(mg.errors.InputError, match="must be the same"):
+        old.update((X[half:], y[half:]), clusters=[firm[half:], firm[half:] % 7])
+
+
+def test_losses_of_ones_own_and_penalties_have_clustered_errors(panel):
+    X, y, firm, _ = panel
+    loss = mg.CustomLoss(lambda theta, z: 0.5 * (z["y"] - z["x"] @ theta) ** 2, dim=3)
+    linear = mg.fit(mg.Linear(), (X, y), clusters=firm)
+    own = mg.fit(loss, {"x": X, "y": y}, clusters=firm)
+    for penalty in (mg.L2(0.1), mg.L1(0.05)):
+        r = mg.fit(mg.Linear(), (X, y), clusters=firm, penalty=penalty)
+        np.testing.assert_allclose(r.bse, linear.bse, rtol=1e-8)
+    stata = mg.fit(mg.Linear(), (X, y), clusters=firm, small_sample="none").bse
+    plain = mg.fit(loss, {"x": X, "y": y}, clusters=firm, small_sample="none").bse
+    np.testing.assert_allclose(own.bse, linear.bse, rtol=1e-8)
+    np.testing.assert_allclose(plain, stata, rtol=1e-8)
+
+
+def test_clusters_of_single_rows_give_hc1(panel):
+    """Limit: every row its own cluster."""
+    X, y, *_ = panel
+    r = mg.fit(mg.Linear(), (X, y), clusters=np.arange(N))
+    hc1 = mg.fit(mg.Linear(), (X, y), cov_type="HC1")
+    np.testing.assert_allclose(r.bse, hc1.bse, rtol=1e-10)
+
+
+def test_weights_are_frequencies_of_rows_in_their_cluster(panel):
+    X, y, firm, _ = panel
+    times = np.arange(N) % 3
+    r = mg.fit(mg.Linear(), (X, y), weights=times * 1.0, clusters=firm)
+    twice = np.repeat(np.arange(N), times)
+    s = mg.fit(mg.Linear(), (X[twice], y[twice]), clusters=firm[twice])
+    np.testing.assert_allclose(r.bse, s.bse, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "asked, said",
+    [
+        ({"clusters": np.zeros(N)}, "one cluster, 0"),
+        ({"clusters": np.zeros(5)}, r"has shape \(5,\); \(3000,\) is needed"),
+        ({"clusters": np.linspace(0, 1, N)}, "identifier. Convert it to text"),
+        ({"clusters": np.r_[np.nan, np.ones(N - 1)]}, "no value at row 0"),
+        ({"cov_type": "CR1"}, "say which they are"),
+        ({"clusters": np.arange(N), "cov_type": "HC1"}, "leave one of them out"),
+        ({"clusters": np.arange(N), "method": "chains"}, "covariance of their own"),
+        ({"clusters": [np.arange(N), np.arange(N) // 2], "cov_type": "CR2"}, "one of the group"),
+    ],
+)
+def test_clusters_that_cannot_be_are_refused(panel, asked, said):
+    X, y, *_ = panel
+    with pytest.raises((mg.errors.InputError, TypeError), match=said):
+        mg.fit(mg.Linear(), (X, y), **asked)
