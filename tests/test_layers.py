@@ -41,7 +41,7 @@ DATA = [
     ["groupings"],
     ["arrays", "regression", "source", "sparse", "table", "simulate", "block"],
     ["tables"],
-    ["formula", "matrices"],
+    ["formula", "matrices", "together"],
     ["table_rows"],
     ["table_source"],
     ["column_source"],

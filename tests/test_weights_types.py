@@ -1,4 +1,4 @@
-"""Weights that are no frequencies: inverse variances, and inverse probabilities of being sampled."""
+"""Weights that are no frequencies: inverse variances, inverse probabilities of being sampled."""
 
 import numpy as np
 import pytest

@@ -20,6 +20,9 @@ NO_KEY = -1
 WIDEST_TABLE = 1 << 25
 """Largest range of whole numbers that are looked up in a table with an entry for each."""
 
+SPARSE_TABLE = 16
+"""Entries of that table for each row from which new keys are sorted instead of marked in it."""
+
 WHOLE_FLOATS = 2.0**53
 """Size up to which a float keeps every whole number."""
 
@@ -109,10 +112,11 @@ class Keys:
             return np.array([self._code(key) for key in distinct.tolist()], np.int32)[inverse]
         at = values.astype(np.int64) - self._low
         codes = self._table[at]
-        if (codes < 0).any():
-            new, first = np.unique(values[codes < 0], return_index=True)
-            for key in new[np.argsort(first)].tolist():
-                self._table[key - self._low] = self._code(key)
+        new = at[codes < 0]
+        if len(new):
+            places = _in_order_of_appearance(new, len(self._table))
+            keys = (places + self._low).astype(values.dtype).tolist()
+            self._table[places] = np.array([self._code(key) for key in keys], np.int32)
             codes = self._table[at]
         return codes
 
@@ -144,6 +148,17 @@ class Keys:
             raise InputTypeError(f"{self.name} holds values that are no keys: {error}") from None
         known = self.codes_of_distinct(map(level_of, distinct.tolist()))
         return np.append(known, np.int32(NO_KEY))[codes]
+
+
+def _in_order_of_appearance(places: np.ndarray, size: int) -> np.ndarray:
+    """The distinct ones of some places below `size`, in the order in which they first appear."""
+    if size > SPARSE_TABLE * len(places):
+        distinct, first = np.unique(places, return_index=True)
+        return distinct[np.argsort(first)]
+    first = np.full(size, -1)
+    first[places[::-1]] = np.arange(len(places))[::-1]
+    distinct = np.flatnonzero(first >= 0)
+    return distinct[np.argsort(first[distinct])]
 
 
 class CombinedKeys(Keys):

@@ -5,21 +5,27 @@ covariance is a sum over all ways, by inclusion and exclusion (Cameron, Gelbach 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import blocks
+from masgrad.data.arrays import BLOCK, blocks
 from masgrad.data.groupings.grouping import Grouping, places_of_role
 from masgrad.data.groupings.keys import CombinedKeys, Keys
 from masgrad.data.regression import groups_of
+from masgrad.data.source import Source
+from masgrad.data.together import Together
 from masgrad.fitting.objective.clusters.blocks import BlockSums, block_sums, row_terms
 from masgrad.fitting.objective.clusters.sums import ClusterSums, ClusterWay, packed, unpacked
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
+
+LONG_BYTES = 1 << 26
+"""Size of the blocks that rows of very many clusters are read in, at most."""
 
 CHUNK_BYTES = 1 << 26
 """Size of the Hessians that are transformed at a time."""
@@ -40,10 +46,11 @@ class Way(NamedTuple):
 
     def codes(self, groups: np.ndarray) -> np.ndarray:
         """The codes of the rows' clusters, (n,)."""
-        if len(self.places) > 1:
-            assert isinstance(self.keys, CombinedKeys)
-            return self.keys.codes_of([groups[:, k] for k in self.places])
-        return groups[:, self.places[0]]
+        first, *more = self.places
+        if not more:
+            return groups[:, first]
+        assert isinstance(self.keys, CombinedKeys)
+        return self.keys.codes_of([groups[:, k] for k in self.places])
 
 
 def ways_of(groupings: Sequence[Grouping], role: str = "clusters") -> tuple[Way, ...]:
@@ -90,7 +97,7 @@ class Totals:
     def way(self, way: Way, objective: Objective, phi: np.ndarray) -> ClusterWay:
         """The clusters that have rows, and their sums in phi."""
         seen = np.flatnonzero(self.rows)
-        every = seen[-1] + 1 == len(seen) if len(seen) else True
+        every = len(seen) == 0 or int(seen[-1]) + 1 == len(seen)
         keys = way.keys.values[: len(seen)] if every else None
         if keys is None or isinstance(way.keys, CombinedKeys):
             keys = [way.keys.key(code) for code in seen.tolist()]
@@ -133,9 +140,17 @@ def cluster_ways(
     if sample.complete:
         parts = (collect.block(ways, rows) for rows in blocks(sample.rows))
     else:
+        reader = replace(reader, source=_in_long_blocks(reader.source, ways, objective, len(phi)))
         workers = reader.workers(objective, reader.source.count)
         parts = reader.each_block(lambda rows: collect.block(ways, rows), workers)
     return collect.total(ways, parts)
+
+
+def _in_long_blocks(source: Source, ways: Sequence[Way], objective: Objective, p: int) -> Source:
+    """The source in blocks that have half as many rows as there are clusters, if memory allows."""
+    rows = min(max(len(way.keys) for way in ways) // 2, LONG_BYTES // (8 * p))
+    block = getattr(source, "block", BLOCK)
+    return Together(source, rows // block) if objective.linear and rows >= 2 * block else source
 
 
 def ways_over(
