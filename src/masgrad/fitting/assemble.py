@@ -20,7 +20,6 @@ from masgrad.fitting.status import (
     base_level_advice,
     on_locality,
     status_of,
-    warn,
 )
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty, uncertainty
@@ -32,6 +31,7 @@ from masgrad.fitting.uncertainty.diagnostics import (
     diagnose,
     step_diagnostic,
 )
+from masgrad.fitting.warn import warn
 
 FEW_ROWS = 30
 """Rows for each parameter below which HC0 errors are too small."""

@@ -12,31 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from masgrad.errors import (
-    AccuracyWarning,
-    IdentificationWarning,
-    InterruptedWarning,
-    OrderWarning,
-    PerfectFitWarning,
-    SeparationWarning,
-    say,
-)
-from masgrad.fitting.identification.rank import SMALL_NULL_LOADING, NullSpace, label
+from masgrad.fitting.identification.rank import SMALL_NULL_LOADING, NullSpace
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
-from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import Uncertainty
-from masgrad.fitting.uncertainty.diagnostics import where_empty
 
 LARGEST_REMAINDER = 0.1
 """Bound on the remainder, in standard errors, of a single read or an update without a warning."""
-
-LARGEST_RESIDUAL_SHIFT, LARGEST_RESIDUAL_SHIFT_AFTER_PRIOR = 1.0, 0.3
-"""Change of a residual, in units of its noise, since M was summed, without a warning."""
 
 
 class Status(enum.Enum):
@@ -134,7 +120,7 @@ def first_of(*found: Status | None) -> Status:
     return next((status for status in Status if status in found), Status.CONVERGED)
 
 
-def _is_far(options: Options, objective: Objective, reader: Reader, done: Estimate) -> bool:
+def is_far(options: Options, objective: Objective, reader: Reader, done: Estimate) -> bool:
     """Whether the predicted remainder is beyond what was asked for."""
     many_reads = options.open_ended and reader.source.rereadable
     exact = many_reads and objective.prior is None and not done.one_step
@@ -145,7 +131,7 @@ def status_of(
     options: Options, objective: Objective, reader: Reader, done: Estimate, found: Uncertainty
 ) -> Status:
     """How a fit ended."""
-    far = _is_far(options, objective, reader, done)
+    far = is_far(options, objective, reader, done)
     near = done.remainder <= 10 * options.tolerance or done.one_step
     one_step = done.one_step and done.remainder > options.tolerance
     return first_of(
@@ -166,39 +152,6 @@ def _is_unrepresentative(reader: Reader, done: Estimate, found: Uncertainty) -> 
     drifts = reader.source.ordered and found.drift > DRIFT_LIMIT
     unlike = done.score_statistic > DRIFT_LIMIT or (done.single_read and drifts)
     return unlike and done.remainder > LARGEST_REMAINDER
-
-
-def warn(
-    task: Task,
-    objective: Objective,
-    reader: Reader,
-    sample: Sample,
-    done: Estimate,
-    found: Uncertainty,
-) -> None:
-    """Give the warnings of a fit: messages of statuses, with details."""
-    _warn_not_identified(task, found.null, where_empty(reader, found))
-    if found.perfect:
-        say(PerfectFitWarning, Status.PERFECT_FIT.message)
-    if reader.monitor.interrupted:
-        say(
-            InterruptedWarning,
-            f"stopped by Ctrl-C in read {done.reads}: the result is about the "
-            f"{found.local_model.rows:,} rows that it had seen",
-        )
-        return
-    if not found.null.size:
-        _warn_order(reader, sample, done, found.drift)
-        _warn_shift(objective, done)
-    rest = "the other rows" if found.null.is_separated else "these rows"
-    partly = found.null.is_separated and found.null.size < len(done.local_model.point)
-    partly = partly and not done.one_step
-    if (partly or not found.null.size) and _is_far(task.options, objective, reader, done):
-        say(
-            AccuracyWarning,
-            f"after {done.reads} read{'s' * (done.reads > 1)} the estimate may still be "
-            f"{done.remainder:.2g} standard errors from the optimum of {rest}",
-        )
 
 
 def on_locality(task: Task, linear: bool) -> str:
@@ -249,60 +202,3 @@ def _is_null(
     basis = null.coordinates.matrix @ null.recession
     nearest = basis @ np.linalg.lstsq(basis, wanted)[0]
     return bool(np.linalg.norm(nearest - wanted) <= SMALL_NULL_LOADING)
-
-
-def _warn_not_identified(task: Task, null: NullSpace, where: str) -> None:
-    """Warn of the directions without an estimate; `where` says where empty columns are 0."""
-    names, advice = task.source.names, base_level_advice(task, null)
-    columns = ", ".join(label(names, j) for j in np.flatnonzero(null.separated))
-    if null.is_separated:
-        say(
-            SeparationWarning,
-            f"the responses are separated along {columns}: {Status.SEPARATED.message}"
-            + (f"; {advice}" if advice else ""),
-        )
-    if null.is_undecided:
-        along = f"; no information is left along {columns}" if columns else ""
-        say(SeparationWarning, f"{Status.SEPARATION_UNDECIDED.message}{along}")
-    if null.flat.size:
-        p, k = null.flat.shape
-        say(
-            IdentificationWarning,
-            f"the loss is flat in {k} of {p} directions of theta: parameters "
-            "that move along them are not identified (standard error inf); functions that do not "
-            "depend on them are: result.law.push(function)",
-        )
-    if len(null.empty):
-        columns = ", ".join(label(names, j) for j in null.empty)
-        say(
-            IdentificationWarning,
-            f"column {columns} is {where}: its coefficient is not estimable (NaN); drop it",
-        )
-
-
-def _warn_order(reader: Reader, sample: Sample, done: Estimate, drift: float) -> None:
-    if done.score_statistic > DRIFT_LIMIT and done.remainder > LARGEST_REMAINDER:
-        say(
-            OrderWarning,
-            f"the first rows pull {done.score_statistic:.0f} standard deviations away from the "
-            f"estimate: {Status.UNREPRESENTATIVE.message}",
-        )
-    elif drift > DRIFT_LIMIT and not sample.complete and reader.source.ordered:
-        kept = "rows that were kept make up for that, as far as the remainder says"
-        made_up = kept if done.reads == 1 else "correcting reads make up for that"
-        say(
-            OrderWarning,
-            f"the rows are not in a random order: gradients drift {drift:.0f} standard deviations "
-            f"more than they would; {made_up}. If neighbouring rows belong together, such as "
-            "repeated measurements, intervals for independent rows are too short",
-        )
-
-
-def _warn_shift(objective: Objective, done: Estimate) -> None:
-    shift, alone = done.max_residual_shift, objective.prior is None
-    if shift > (LARGEST_RESIDUAL_SHIFT if alone else LARGEST_RESIDUAL_SHIFT_AFTER_PRIOR):
-        say(
-            AccuracyWarning,
-            f"some row's residual moved by {shift:.2g} times its noise since it was read: "
-            "standard errors may be off; let all rows be read together, and twice",
-        )

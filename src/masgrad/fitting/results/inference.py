@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.results import contrasts
 from masgrad.fitting.results.constraints import places_of
@@ -47,6 +48,7 @@ class Tested(abc.ABC):
     notes: tuple[str, ...]
     diagnostics: Diagnostics
     penalized: np.ndarray | None
+    clusters: Clustered | None = None
 
     @cached_property
     @abc.abstractmethod

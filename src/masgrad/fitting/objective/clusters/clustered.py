@@ -35,6 +35,11 @@ class Clustered:
         """The number of clusters of the grouping that has fewest."""
         return min(way.sums.count for way in self.single)
 
+    @property
+    def in_words(self) -> str:
+        """The groupings with their numbers of clusters."""
+        return ", ".join(f"{way.names[0]} ({way.sums.count:,})" for way in self.single)
+
     def in_coordinates(self, T: np.ndarray) -> "Clustered":
         """The same sums where phi = T phi', in phi'."""
         ways = tuple(replace(way, sums=_transformed(way.sums, T)) for way in self.ways)

@@ -37,6 +37,7 @@ MODEL: tuple[Fact, ...] = (
     ("Parameters", lambda r: f"{len(r.theta)}"),
     ("Status", lambda r: str(r.status)),
     ("Covariance", lambda r: r.cov_type),
+    ("Clusters", lambda r: None if r.clusters is None else r.clusters.in_words),
     ("Intervals for", lambda r: r.target),
     ("Log-likelihood", lambda r: _decimal(r.log_likelihood)),
     ("AIC", lambda r: _decimal(r.aic)),
