@@ -165,6 +165,19 @@ def fit(
         float | None, typer.Option(help="Penalty lam |theta|^2 / 2; with --l1 an elastic net.")
     ] = None,
     cov_type: Annotated[str, _meaning("cov_type")] = _default("cov_type"),
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column whose rows may depend on each other, such as firm; several by repeating "
+            "the option, combinations as 'firm^year'."
+        ),
+    ] = None,
+    small_sample: Annotated[str, _meaning("small_sample")] = _default("small_sample"),
+    time: Annotated[str | None, _meaning("time")] = None,
+    unit: Annotated[str | None, _meaning("unit")] = None,
+    lags: Annotated[int | None, _meaning("lags", min=0)] = None,
+    time_gaps: Annotated[str, _meaning("time_gaps")] = _default("time_gaps"),
+    weights_type: Annotated[str, _meaning("weights_type")] = _default("weights_type"),
     method: Annotated[str, _meaning("method")] = _default("method"),
     memory: Annotated[str, _meaning("memory")] = _default("memory"),
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
@@ -183,8 +196,10 @@ def fit(
 
     reads = int(passes) if re.fullmatch("-?[0-9]{1,9}", passes) else passes
     named = {"weights": weights, "offset": offset, "exposure": exposure}
+    named |= {"clusters": clusters or None, "time": time, "unit": unit, "lags": lags}
     given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
+    given |= {"small_sample": small_sample, "time_gaps": time_gaps, "weights_type": weights_type}
     with _of_options():
         usual = "gaussian" if data else "poisson"  # the bundled example counts
         keywords = fit_keywords(family or usual, link, l1, l2, seed=seed, **given)

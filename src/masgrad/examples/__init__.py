@@ -5,7 +5,7 @@ Trivedi 2002). `mdvis` is the number of visits to a doctor; `lncoins` log(coinsu
 being free care; `idp` 1 for an individual deductible plan; `lpi` log of the annual participation
 incentive; `fmde` log of the maximal deductible expenditure; `physlm` 1 for a physical limitation;
 `disea` number of chronic diseases; `hlthg`, `hlthf`, `hlthp` 1 for good, fair, poor self-rated
-health (excellent otherwise).
+health (excellent otherwise); `person` the person, and `year` the year of the experiment.
 """
 
 from pathlib import Path

@@ -22,6 +22,7 @@ from masgrad.files import check_destination, replaced
 from masgrad.fitting.api import glm
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.keywords import options_of
+from masgrad.fitting.options import CLUSTERED
 from masgrad.fitting.results.prediction import check_which, predicted_blocks
 from masgrad.fitting.results.result import Result, load
 from masgrad.fitting.results.views.markup import page
@@ -72,8 +73,14 @@ def fit_files(
     if save is not None:  # before the work, not after it
         check_destination(save)
     if not data:
-        _tell("No data given: doctor's visits in the RAND Health Insurance Experiment.", quiet)
+        _tell(
+            "No data given: doctor's visits in the RAND Health Insurance Experiment. Years of one "
+            "person belong together: clusters='person'.",
+            quiet,
+        )
         data, formula = [str(RANDHIE)], formula or RANDHIE_FORMULA
+        if keywords.get("cov_type") in ("robust", *CLUSTERED):
+            keywords = {"clusters": "person"} | keywords
     with _plain_warnings():
         try:
             progress = False if quiet else None

@@ -16,7 +16,6 @@ from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
-from masgrad.fitting.options import CLUSTERED, SERIAL
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, base_level_advice, is_far
 from masgrad.fitting.task import Task
@@ -52,7 +51,7 @@ def warn(
         )
         return
     if not found.null.size:
-        dependent = found.meat is not None and found.meat.shown in (*CLUSTERED, *SERIAL)
+        dependent = found.meat is not None and found.meat.is_dependent
         _warn_order(reader, sample, done, found.drift, dependent)
         _warn_shift(objective, done)
     rest = "the other rows" if found.null.is_separated else "these rows"

@@ -127,7 +127,6 @@ def _sandwich(
     null = null_space(objective, reader, sample, local, done.separation)
     if not null.size and objective.separable and not local.hessian.any():
         raise InputError(NO_INFORMATION)
-    noise = _gradient_noise(objective, local, sample.design_effect)
     meat = find_meat(
         objective,
         reader,
@@ -139,6 +138,8 @@ def _sandwich(
         earlier=earlier,
     )
     own = local if meat.matrix is local.meat else replace(local, meat=meat.matrix)
+    seen = own if meat.is_dependent else local
+    noise = _gradient_noise(objective, seen, sample.design_effect)
     count = observations(local, options)
     C = covariance(own, meat.cov_type, objective.dispersed, null.directions, count)
     C, repaired = _positive(objective, C, meat)

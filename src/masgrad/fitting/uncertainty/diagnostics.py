@@ -129,8 +129,8 @@ def _order(drift: float, examined: bool) -> Diagnostic:
     else:
         said = (
             f"neighbouring rows are alike: gradients drift {drift:.0f} standard deviations more "
-            "than in a random order; if rows are repeated measurements, these intervals are too "
-            "short: fit one row, such as the mean, for each unit."
+            "than in a random order; if rows belong together, such as repeated measurements, these "
+            "intervals are too short: name what they share, clusters='person'."
         )
     return Diagnostic("order of rows", ok, said)
 

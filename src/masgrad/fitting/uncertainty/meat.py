@@ -48,6 +48,11 @@ class Meat:
     clusters: Clustered | None = None
     undefined: np.ndarray | None = None
 
+    @property
+    def is_dependent(self) -> bool:
+        """Whether rows may depend on each other."""
+        return self.shown in (*CLUSTERED, *SERIAL)
+
 
 def kind_of(cov_type: str, source: Source) -> str:
     """The kind of covariance that rows with these groupings get; an error if they cannot have it.
