@@ -43,6 +43,7 @@ from masgrad.fitting.optimise.start import (
 )
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
+from masgrad.models.families.canonical import Gaussian
 
 TO_ROUNDING = StoppingRule(remainder=1e-10, step=1e-10, most=MOST_READS)
 """When rows in memory have converged, in standard errors."""
@@ -70,8 +71,35 @@ def estimate(
     if sample.complete:
         return replace(reads.estimate(), reads=1, gradient_reads=0)  # reading again costs nothing
     if objective.linear or objective.prior is not None or not options.open_ended:
-        return reads.by_newton()
-    return reads.descending()
+        return polished(objective, reader, reads.by_newton(), options)
+    return polished(objective, reader, reads.descending(), options)
+
+
+def polished(objective: Objective, reader: Reader, done: Estimate, options: Options) -> Estimate:
+    """With passes="converge" one more read, at the estimate, and a last step from there.
+
+    H and M are then its own, and what is left is the square of a step below the tolerance.
+    """
+    local, squares = done.local_model, isinstance(objective.family, Gaussian)
+    summed_there = done.correction <= options.tolerance and local.moments_at is None
+    if options.passes != "converge" or squares or summed_there or objective.prior is not None:
+        return done
+    far = done.separation is not None or not done.remainder <= options.tolerance
+    if far or reader.monitor.interrupted:
+        return done
+    reader.restart()
+    here = reader.read(objective, local.point)
+    if reader.monitor.interrupted:
+        return done
+    step = here.newton()
+    size = float(here.wald_norm(step))
+    return replace(
+        done,
+        local_model=here.at(here.point + step),
+        reads=done.reads + 1,
+        correction=size,
+        remainder=min(done.remainder, size),
+    )
 
 
 @dataclass(frozen=True)
