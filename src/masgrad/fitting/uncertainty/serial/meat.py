@@ -21,6 +21,7 @@ from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.kinds import observations
 from masgrad.fitting.uncertainty.serial import by_time, by_unit
 from masgrad.fitting.uncertainty.serial.lags import (
     check_lags,
@@ -78,26 +79,10 @@ def serial_meat(
         ordered = time is None
     else:
         meat, record, notes, ordered = *_in_order(look, local.rows), True
-    weight = local.count if options.weights_type == "frequency" else local.rows
-    sizes = Sizes(weight, parameters, record.times)
+    sizes = Sizes(observations(local, options), parameters, record.times)
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
     return SerialMeat(factor * meat, df, notes, look.reads(ordered), record)
-
-
-def serial_unless_stopped(
-    objective: Objective,
-    reader: Reader,
-    sample: Sample,
-    local: LocalModel,
-    options: Options,
-    parameters: int,
-) -> SerialMeat | None:
-    """The serial meat; None after Ctrl-C."""
-    with reader.interruptible():
-        if not reader.monitor.interrupted:
-            return serial_meat(objective, reader, sample, local, options, parameters)
-    return None
 
 
 def _in_order(look: Look, rows: int) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
