@@ -140,7 +140,7 @@ def test_a_penalised_optimum_has_the_scores_of_penalised_rows():
     np.testing.assert_allclose(r.cov, B @ by_double_loop(g, np.arange(N), 2) @ B, rtol=1e-6)
 
 
-@pytest.mark.parametrize("passes", ["converge", 1])
+@pytest.mark.parametrize("passes", ["converge", pytest.param(1, marks=pytest.mark.long)])
 def test_blocks_and_threads_change_nothing(passes):
     X, y = series(60_000)
     common = {"cov_type": "HAC", "lags": 6, "passes": passes, "precision": "double"}

@@ -90,7 +90,7 @@ class Within:
         if last.all():
             raise self._too_large(f"{self._name(part.units[-1])} alone has {len(last):,} rows")
         if self.lags is None:
-            raise self._too_large("the longest unit, and so the lags, are not known yet")
+            raise self._too_large("lags= by the longest unit are known only after all rows")
         before, rest = (Part(*(a[mask] for a in part)) for mask in (~last, last))
         self._meat = self._meat + self._sum(before, self.lags)
         done = np.zeros(len(self._rows), bool)
@@ -118,5 +118,5 @@ class Within:
     def _too_large(self, what: str) -> InputError:
         return InputError(
             f"{what}, and the scores of all rows are more than memory={self.memory / 2**20:,.0f}MB "
-            "holds; sort the rows by unit, raise memory=, and give lags="
+            "holds; sort the rows by unit and give lags=, or raise memory="
         )
