@@ -73,6 +73,7 @@ def assemble(
         recession=coordinates.matrix @ null.limits,
         separated=null.separated,
         clusters=None if found.meat is None else found.meat.clusters,
+        serial=None if found.meat is None else found.meat.serial,
         weights_type=task.options.weights_type,
     )
 

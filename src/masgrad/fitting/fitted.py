@@ -14,6 +14,7 @@ from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
+from masgrad.fitting.uncertainty.serial.record import Serial
 from masgrad.models.model import Model
 
 if TYPE_CHECKING:  # for the annotations alone
@@ -70,7 +71,7 @@ class Fitted:
         not_identified: mask of the parameters that move along them, (p,).
         status: how the fit ended.
         terms: of the formula, if there was one.
-        df: degrees of freedom, if the covariance came from chains or from clusters.
+        df: degrees of freedom of t; None for normal quantiles.
         kind: the model in words.
         target: what intervals are about.
         notes: for the reader of a summary.
@@ -84,6 +85,7 @@ class Fitted:
             decides the rows that those before it leave on the border.
         separated: mask of the parameters that only separated rows determine, (p,).
         clusters: sums by cluster, if errors are clustered.
+        serial: the lags of HAC and DK errors, and what rows that follow need of these.
         weights_type: what weights are, if there were any.
     """
 
@@ -112,6 +114,7 @@ class Fitted:
     recession: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
     clusters: Clustered | None = None
+    serial: Serial | None = None
     weights_type: str = "frequency"
 
     @property

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from masgrad.data.groupings.grouping import with_role
-from masgrad.data.source import Source
+from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
-from masgrad.fitting.options import Options
+from masgrad.fitting.options import SERIAL, Options
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 
@@ -50,6 +50,7 @@ def check_task(task: Task) -> None:
     """Refuse options that this model or this source cannot serve."""
     options, again = task.options, task.source.rereadable
     _check_cov_type(options.cov_type, task.model, again)
+    _check_serial(task)
     _check_weights_type(options)
     if options.starts is not None and isinstance(task.model, GLM):
         raise InputError(
@@ -100,3 +101,24 @@ def _check_weights_type(options: Options) -> None:
             f"method='chains' draws rows by their frequency, and weights_type="
             f"{options.weights_type!r} are none; leave method out"
         )
+
+
+def _check_serial(task: Task) -> None:
+    """Refuse times and units that nothing uses, and serial covariances that have no rows."""
+    options = task.options
+    if options.cov_type not in SERIAL:
+        given = {"time": options.time, "unit": options.unit, "lags": options.lags}
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{name}= is for cov_type='HAC' or 'DK', and cov_type is {options.cov_type!r}"
+                )
+        return
+    if not task.source.rereadable:
+        raise InputError(
+            f"cov_type={options.cov_type!r} reads the rows again at the estimate, and an iterator "
+            "can be read once; give mg.Stream(function) with a function that starts it anew"
+        )
+    blocks_have_none = task.terms is not None or isinstance(task.source, Arrays)
+    if options.cov_type == "DK" and options.time is None and blocks_have_none:
+        raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")

@@ -142,6 +142,8 @@ class Keys:
     def _of_objects(self, values: np.ndarray) -> np.ndarray:
         import pandas as pd
 
+        if values.dtype.kind == "M":  # in nanoseconds their plain values would be numbers
+            values = values.astype("M8[us]")
         try:
             codes, distinct = pd.factorize(values)
         except TypeError as error:

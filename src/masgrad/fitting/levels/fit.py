@@ -33,6 +33,7 @@ from masgrad.fitting.objective.coordinates import identity
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.options import SERIAL
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
@@ -65,7 +66,7 @@ def check_asked_for(task: Task, many: ManyLevels) -> None:
     wanted = {
         f"the loss {type(task.model).__name__}": not isinstance(task.model, GLM),
         "a penalty": options.penalty is not None,
-        "cov_type='HC3'": options.cov_type == "HC3",
+        f"cov_type={options.cov_type!r}": options.cov_type in ("HC3", *SERIAL),
         "method='chains'": options.method == "chains",
         "start=": options.start is not None,
         "passes=1": options.passes == 1,

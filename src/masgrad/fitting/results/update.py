@@ -22,7 +22,7 @@ from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
 from masgrad.fitting.keywords import options_of
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.options import CLUSTERED, KEYWORDS, Options
+from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source
@@ -167,6 +167,11 @@ def _check_options(old: Fitted, model: Model, options: Options) -> None:
         raise InputError(
             f"update adds frequencies, and weights_type={kinds.pop()!r} are none; fit old and new "
             "rows together"
+        )
+    if options.cov_type in SERIAL:
+        raise InputError(
+            f"update has no cov_type={options.cov_type!r}: scores of the old rows are known at the "
+            "old estimate alone; fit all rows together, or use 'robust' or 'HC1'"
         )
     if options.cov_type == "HC3" or options.method == "chains":
         raise InputError(

@@ -22,6 +22,8 @@ from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.clusters.meat import ClusteredMeat, clustered_meat
 from masgrad.fitting.uncertainty.kinds import restrict
 from masgrad.fitting.uncertainty.leverage import leveraged_meat
+from masgrad.fitting.uncertainty.serial.meat import SerialMeat, serial_meat
+from masgrad.fitting.uncertainty.serial.record import Serial
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Meat:
         df: degrees of freedom of t, if there are few.
         clusters: what it was made of, if rows are clustered.
         undefined: mask of the coefficients whose HC3 covariance is 0/0.
+        serial: its lags, if rows depend on their neighbours in time.
     """
 
     matrix: np.ndarray
@@ -47,6 +50,7 @@ class Meat:
     df: int | None = None
     clusters: Clustered | None = None
     undefined: np.ndarray | None = None
+    serial: Serial | None = None
 
     @property
     def is_dependent(self) -> bool:
@@ -100,6 +104,11 @@ def find_meat(
         if not reader.monitor.interrupted:
             if kind == "HC3":
                 return _with_leverages(objective, reader, sample, local, null)
+            if kind in SERIAL:
+                free = len(local.point) - null.size
+                return _of_neighbours(
+                    kind, serial_meat(objective, reader, sample, local, options, free)
+                )
             found = clustered_meat(
                 objective,
                 reader,
@@ -113,6 +122,10 @@ def find_meat(
             )
             return _of_clusters(found, kind)
     return Meat(local.meat, "HC0", "HC0", notes=(f"{kind} was stopped: HC0 instead.",))
+
+
+def _of_neighbours(kind: str, found: SerialMeat) -> Meat:
+    return Meat(found.meat, "HC0", kind, found.reads, found.notes, df=found.df, serial=found.record)
 
 
 def _of_clusters(found: ClusteredMeat, kind: str) -> Meat:

@@ -1,0 +1,189 @@
+"""The meat of rows that depend on their neighbours in time, by Bartlett's kernel.
+
+    M = Gamma_0 + sum_{l <= L} (1 - l / (L + 1)) (Gamma_l + Gamma_l'),  Gamma_l = sum_t g_t g_{t-l}'
+
+    HAC             g_t the score of row t, in the order of rows or of `time`
+    HAC, `unit`     lag products within units alone
+    DK              g_t the sum of the scores of all rows of time t
+
+It is taken at the estimate, by a read in the order of storage unless `time` says the order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from masgrad.data.groupings.grouping import Grouping
+from masgrad.errors import InputError
+from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.objective import Objective
+from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.options import Options
+from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.kinds import observations
+from masgrad.fitting.uncertainty.serial import by_time, by_unit
+from masgrad.fitting.uncertainty.serial.lags import (
+    check_lags,
+    check_times,
+    lags_of,
+    on_gaps,
+    on_lags,
+)
+from masgrad.fitting.uncertainty.serial.look import Codes, Look
+from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
+from masgrad.fitting.uncertainty.serial.small_sample import Sizes, small_sample
+from masgrad.fitting.uncertainty.serial.times import Times, times_of
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined
+from masgrad.types import Rows
+
+
+@dataclass(frozen=True)
+class SerialMeat:
+    """The meat, and what belongs to it.
+
+    Args:
+        meat: with the factor for small samples, (p, p), in phi.
+        df: degrees of freedom of t; None for normal quantiles.
+        notes: the kernel, its lags, and gaps.
+        reads: of all rows that it took.
+        record: for critical values and for rows that follow.
+    """
+
+    meat: np.ndarray
+    df: int | None
+    notes: tuple[str, ...]
+    reads: int
+    record: Serial
+
+
+def serial_meat(
+    objective: Objective,
+    reader: Reader,
+    sample: Sample,
+    local: LocalModel,
+    options: Options,
+    parameters: int,
+) -> SerialMeat:
+    """The meat of "HAC" or "DK" at the estimate `local.point`, for so many free parameters."""
+    look = Look(objective, reader, sample, local.point, options)
+    time, unit = look.grouping("time"), look.grouping("unit")
+    if options.cov_type == "DK" and time is None:
+        raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")
+    if options.cov_type == "DK" or (time and not unit):
+        assert time is not None
+        meat, record, notes = _by_time(look, *time)
+        ordered = False
+    elif unit:
+        meat, record, notes = _within(look, unit, time)
+        ordered = time is None
+    else:
+        meat, record, notes, ordered = *_in_order(look, local.rows), True
+    sizes = Sizes(observations(local, options), parameters, record.times)
+    kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
+    factor, df = small_sample(kind, options.small_sample, sizes)
+    return SerialMeat(factor * meat, df, notes, look.reads(ordered), record)
+
+
+def _in_order(look: Look, rows: int) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
+    """Rows in their order."""
+    check_times(rows, "HAC", "rows")
+    lags, source = lags_of(look.options, rows)
+    check_lags(lags, rows, "rows")
+    if 32 * lags * len(look.point) > look.options.memory:
+        raise InputError(
+            f"lags={lags:,} scores of {len(look.point)} parameters at either end of each block "
+            "are more than memory= holds; raise it, or take fewer lags"
+        )
+    windows = joined(look.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
+    record = Serial(lags, windows.rows, (lags + 1) / windows.rows, windows)
+    return windows.meat, record, (on_lags("HAC", lags, source),)
+
+
+def _by_time(
+    look: Look, times: Grouping, codes: Codes
+) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
+    """Scores summed by time."""
+    kind, p = look.options.cov_type, len(look.point)
+
+    def part(scores: np.ndarray, rows: Rows) -> by_time.Part:
+        return by_time.part_of(codes(rows), scores)
+
+    parts = look.each(part, ordered=False)
+    found = by_time.scores_by_time(parts, times, p, look.options.memory)
+    if kind == "HAC":
+        by_time.check_single_rows(found, times.name)
+    return meat_of_times(found, times.name, look.options)
+
+
+def meat_of_times(
+    found: TimeScores, name: str, options: Options
+) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
+    """Bartlett's sum over scores by time, without a factor; its record, and notes."""
+    T = len(found.keys)
+    check_times(T, options.cov_type, f"values of {name}")
+    axis = times_of(name, found.keys, options.time_gaps)
+    lags, source = lags_of(options, T)
+    check_lags(lags, axis.length, "times")
+    meat = bartlett_with_gaps(found.scores, axis.places, lags)
+    record = Serial(lags, T, (lags + 1) / axis.length, found)
+    return meat, record, (on_lags(options.cov_type, lags, source), *on_gaps(name, axis))
+
+
+def _within(
+    look: Look,
+    unit: tuple[Grouping, Codes],
+    time: tuple[Grouping, Codes] | None,
+) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
+    """Scores within units: by time, or in the order of a unit's rows."""
+    (units, unit_codes), options = unit, look.options
+    axis = None if time is None else _Axis.of(*time, options.time_gaps)
+    by_value, lags = axis is not None and axis.times.unit is not None, options.lags
+    if axis is not None:
+        lags, _ = lags_of(options, len(axis.seen))
+    within = by_unit.Within(units, by_value, lags, options.memory)
+
+    def part(scores: np.ndarray, rows: Rows) -> by_unit.Part:
+        at = np.zeros(len(scores), np.int64) if axis is None else axis.places(rows)
+        return by_unit.Part(unit_codes(rows), at, scores)
+
+    within.add(_numbered(look.each(part, ordered=axis is None), axis is None))
+    T = within.longest if axis is None else int(axis.seen.sum())
+    check_times(T, "HAC", "rows of the longest unit" if axis is None else "times")
+    chosen, source = lags_of(options, T)
+    lags = within.lags if within.spilled else chosen  # those of the units that are summed
+    assert lags is not None
+    check_lags(lags, T if axis is None else axis.times.length, "times")
+    name = f"HAC within {within.count:,} units ({units.name})"
+    gaps = () if axis is None else on_gaps(axis.name, axis.times)
+    return within.meat(lags), Serial(lags, T, None), (on_lags(name, lags, source), *gaps)
+
+
+def _numbered(parts: Iterator[by_unit.Part], by_order: bool) -> Iterator[by_unit.Part]:
+    """Parts whose places are the numbers of their rows, if nothing else says the order."""
+    begin = 0
+    for part in parts:
+        n = len(part.units)
+        yield part._replace(places=np.arange(begin, begin + n)) if by_order else part
+        begin += n
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The times of a column, all of which earlier reads have seen, and those that rows have."""
+
+    name: str
+    times: Times
+    codes: Codes
+    seen: np.ndarray
+
+    @classmethod
+    def of(cls, times: Grouping, codes: Codes, gaps: str) -> "_Axis":
+        keys = [times.keys.key(code) for code in range(times.size)]
+        return cls(times.name, times_of(times.name, keys, gaps), codes, np.zeros(len(keys), bool))
+
+    def places(self, rows: Rows) -> np.ndarray:
+        """The places of rows, whose times are seen."""
+        codes = self.codes(rows)
+        self.seen[codes] = True
+        return self.times.places[codes]
