@@ -34,6 +34,7 @@ ORDER = (
 FOR_THEIR_WEIGHT = {
     "masgrad.data.column_source",
     "masgrad.data.groupings.given",
+    "masgrad.data.left_out",
     "masgrad.data.formula.terms",
     "masgrad.data.table_source",
     "masgrad.data.tables.frames",

@@ -39,7 +39,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 DATA = [
     ["designs"],
     ["groupings"],
-    ["arrays", "regression", "source", "sparse", "table", "simulate", "block"],
+    ["arrays", "left_out", "regression", "source", "sparse", "table", "simulate", "block"],
     ["tables"],
     ["formula", "matrices", "together"],
     ["table_rows"],

@@ -15,7 +15,7 @@ import masgrad as mg
 from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import learn
-from masgrad.data.table_rows import MEMORY_BYTES, TableSource, open_table
+from masgrad.data.table_rows import MEMORY_BYTES, Opening, TableSource, open_table
 from masgrad.data.tables.medium import as_numpy, shuffle
 from masgrad.data.tables.paths import column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning
@@ -46,7 +46,7 @@ def expected(frame):
 
 def source_of(data, formula=FORMULA, memory=MEMORY_BYTES, block=BLOCK):
     parsed = parse(formula)
-    medium = open_table(data, parsed.columns, memory)
+    medium = open_table(data, parsed.columns, Opening(memory))
     return TableSource(medium, learn(parsed, medium), memory, block)
 
 

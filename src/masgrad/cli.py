@@ -178,6 +178,8 @@ def fit(
     lags: Annotated[int | None, _meaning("lags", min=0)] = None,
     time_gaps: Annotated[str, _meaning("time_gaps")] = _default("time_gaps"),
     weights_type: Annotated[str, _meaning("weights_type")] = _default("weights_type"),
+    missing: Annotated[str, _meaning("missing")] = _default("missing"),
+    on_bad_rows: Annotated[str, _meaning("on_bad_rows")] = _default("on_bad_rows"),
     method: Annotated[str, _meaning("method")] = _default("method"),
     memory: Annotated[str, _meaning("memory")] = _default("memory"),
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
@@ -200,6 +202,7 @@ def fit(
     given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
     given |= {"small_sample": small_sample, "time_gaps": time_gaps, "weights_type": weights_type}
+    given |= {"missing": missing, "on_bad_rows": on_bad_rows}
     with _of_options():
         usual = "gaussian" if data else "poisson"  # the bundled example counts
         keywords = fit_keywords(family or usual, link, l1, l2, seed=seed, **given)

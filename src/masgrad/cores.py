@@ -8,10 +8,11 @@ added in the order of the blocks: the number of threads changes no digit.
 
 import contextlib
 import os
+import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
@@ -48,6 +49,43 @@ def in_order(work: Callable[[Item], Done], items: Iterable[Item], threads: int) 
             yield job.result()
     if interrupted is not None:
         raise interrupted
+
+
+def prefetch(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
+    """Read the blocks ahead in another thread while the caller computes."""
+    waiting: queue.Queue = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(item) -> None:
+        while not stopped.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def read() -> None:
+        try:
+            for block in blocks:
+                if stopped.is_set():
+                    return
+                put((block, None))
+            put((None, None))
+        except BaseException as error:  # the caller's to raise
+            put((None, error))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        while True:
+            block, error = waiting.get()
+            if error is not None:
+                raise error
+            if block is None:
+                return
+            yield block
+    finally:
+        stopped.set()
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.designs.structured import Structured
+from masgrad.data.left_out import advice
 from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
@@ -170,7 +171,7 @@ def _check_finite(array: np.ndarray, label: str) -> None:
     column = f", column {where[1]}" if array.ndim == 2 else ""
     raise InputError(
         f"{label} holds {array[tuple(where)]} at row {where[0]}{column}; "
-        "drop or impute missing rows first"
+        f"{advice(array[tuple(where)], ' in a fit')}"
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows, powers
 from masgrad.data.designs.structured import Structured
+from masgrad.data.left_out import with_nan
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows, is_from
 
@@ -111,8 +112,13 @@ def distinct(rows: Rows) -> tuple[np.ndarray, np.ndarray | None]:
     return seen.astype(np.float64), counts[seen]
 
 
-def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray:
-    """Weights, offset or exposure as one number per row; a Series must have the data's index."""
+def as_vector(
+    role: str, given: Any, rows: int, index: Any = None, missing: bool = False
+) -> np.ndarray:
+    """Weights, offset or exposure as one number per row; a Series must have the data's index.
+
+    With `missing` a number may be missing in whatever way: it is NaN then.
+    """
     if isinstance(given, str):
         raise InputTypeError(
             f"{role}={given!r} names a column, and the data have no names; give an array, or a "
@@ -124,7 +130,7 @@ def as_vector(role: str, given: Any, rows: int, index: Any = None) -> np.ndarray
             f"{role} and the data have different indexes; align them: .loc[data.index]"
         )
     try:
-        values = np.asarray(given, np.float64)
+        values = np.asarray(with_nan(given) if missing else given, np.float64)
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"{role} are not numbers: {error}") from None
     if values.shape != (rows,):
@@ -189,7 +195,8 @@ def only(a: Any, kept: np.ndarray | None) -> Any:
 def _check(label: str, values: np.ndarray, good: np.ndarray, place: Place, need: str) -> np.ndarray:
     if not good.all():
         row = int(np.argmin(good))
-        raise InputError(f"{label} holds {values[row]:g} at {place(row)}; {need}")
+        drop = "; drop such rows, or missing='drop'" if np.isnan(values[row]) else ""
+        raise InputError(f"{label} holds {values[row]:g} at {place(row)}; {need}{drop}")
     return np.array(values, np.float64)
 
 
@@ -215,11 +222,16 @@ def given(role: str) -> str:
     return f"\0{role} given"
 
 
+def shown(name: str) -> str:
+    """The name of a column in messages and summaries; that of an array is its keyword."""
+    return name[1:].removesuffix(" given") if name.startswith("\0") else name
+
+
 def label(name: str | None) -> str:
     """The name of a column of weights, offset or exposure in messages."""
     if name is None:
         return ""
-    return name[1:].removesuffix(" given") if name.startswith("\0") else f"column {name!r}"
+    return shown(name) if name.startswith("\0") else f"column {name!r}"
 
 
 # Columns that a few rows carry.

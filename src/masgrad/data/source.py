@@ -8,16 +8,16 @@ and only then is looked for.
 
 import abc
 import copy
-import queue
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from masgrad.cores import prefetch
 from masgrad.data.arrays import BLOCK, MOST_ROWS, count_rows, pick
 from masgrad.data.designs.structured import Structured
 from masgrad.data.groupings.grouping import Grouping
+from masgrad.data.left_out import LeftOut, Tally
 from masgrad.data.regression import Regression, Weighted, groups_of
 from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
@@ -203,9 +203,10 @@ class Stream(Source):
         rereadable: bool = True,
         block: int = BLOCK,
         *,
-        check: Callable[[Rows], Rows] = lambda rows: rows,
+        check: Callable[[Rows, Tally], Rows | None] = lambda rows, tally: rows,
         real: bool = True,
         groupings: Sequence[Grouping] = (),
+        left_out: LeftOut | None = None,
     ):
         if not callable(start):
             raise InputTypeError(
@@ -213,26 +214,36 @@ class Stream(Source):
             )
         self.start, self.rereadable, self.block = start, rereadable, block
         self.check, self.real, self.dropped = check, real, False
-        self.groupings = groupings
+        self.groupings, self.left_out = groupings, left_out
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return prefetch(self._blocks())
 
     def _blocks(self) -> Generator[Rows]:
+        if self.left_out is None:
+            yield from self._checked(Tally())
+            return
+        with self.left_out.read() as tally:
+            yield from self._checked(tally)
+
+    def _checked(self, tally: Tally) -> Generator[Rows]:
         row = 0
         for block in self.start():
             if is_empty(block):
                 continue
             try:
-                rows = self.check(block)
+                rows = self.check(block, tally)
             except (InputError, InputTypeError) as error:
                 raise type(error)(f"block that begins at row {row}: {error}") from None
-            yield from Arrays(rows, block=self.block, real=self.real).blocks()
-            given = _length(block, rows)
-            row, self.dropped = row + given, self.dropped or given > count_rows(rows)
+            if rows is not None:
+                yield from Arrays(rows, block=self.block, real=self.real).blocks()
+            given = _length(block, rows) if self.left_out is None else tally.given - row
+            kept = 0 if rows is None else count_rows(rows)
+            row, self.dropped = row + given, self.dropped or given > kept
 
     def place(self, row: int) -> str:
-        return f"row {row}" + " (rows of weight 0 not counted)" * self.dropped
+        others = "of weight 0" if self.left_out is None else "that were left out"
+        return f"row {row}" + f" (rows {others} not counted)" * self.dropped
 
 
 def is_empty(block: Any) -> bool:
@@ -250,9 +261,9 @@ def _heights(part: Any) -> Iterator[int]:
         yield len(part) if isinstance(part, list) else (*np.shape(part), 1)[0]
 
 
-def _length(block: Any, rows: Rows) -> int:
+def _length(block: Any, rows: Rows | None) -> int:
     """The number of rows of a block as given, including rows of weight 0."""
-    if isinstance(rows, Weighted):
+    if rows is None or isinstance(rows, Weighted):
         return next(_heights(block))
     return len(block[1]) if isinstance(rows, Regression) else count_rows(rows)
 
@@ -264,38 +275,15 @@ def as_float(a: np.ndarray, real: bool = True) -> np.ndarray:
     return np.asarray(a, np.float64) if real or a.dtype.kind == "f" else a
 
 
-def prefetch(blocks: Iterable[Any], depth: int = 2) -> Generator[Any]:
-    """Read the blocks ahead in another thread while the caller computes."""
-    waiting: queue.Queue = queue.Queue(depth)
-    stopped = threading.Event()
-
-    def put(item) -> None:
-        while not stopped.is_set():
-            try:
-                waiting.put(item, timeout=0.1)
-                return
-            except queue.Full:
-                continue
-
-    def read() -> None:
-        try:
-            for block in blocks:
-                if stopped.is_set():
-                    return
-                put((block, None))
-            put((None, None))
-        except BaseException as error:  # the caller's to raise
-            put((None, error))
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        while True:
-            block, error = waiting.get()
-            if error is not None:
-                raise error
-            if block is None:
-                return
-            yield block
-    finally:
-        stopped.set()
+def shuffle(blocks: Iterable[Rows], size: int, rng: np.random.Generator) -> Generator[Rows]:
+    """Shuffle blocks through a buffer of at most `size` blocks."""
+    held = []
+    for block in blocks:
+        if len(held) < size:
+            held.append(block)
+        else:
+            chosen = int(rng.integers(size))
+            out, held[chosen] = held[chosen], block
+            yield out
+    for chosen in rng.permutation(len(held)):
+        yield held[chosen]

@@ -5,22 +5,26 @@ order, row groups are permuted and whole blocks are shuffled.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from masgrad.cores import prefetch
 from masgrad.data.arrays import BLOCK, block_of
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import ColumnGroups
 from masgrad.data.groupings.grouping import check_keys
-from masgrad.data.regression import Place, beside, label, only, weigh
-from masgrad.data.source import Arrays, Source, Stream, prefetch
+from masgrad.data.left_out import LeftOut
+from masgrad.data.regression import Place, beside, label, only, shown, weigh
+from masgrad.data.source import Arrays, Source, Stream, shuffle
+from masgrad.data.tables.bad_rows import BadRows
 from masgrad.data.tables.chunks import Chunks
 from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.frames import Memory
 from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.levels import Coder, check_codes, lookup
-from masgrad.data.tables.medium import Columns, Medium, codes_of, grouped, length_of, shuffle
+from masgrad.data.tables.medium import Columns, Medium, codes_of, grouped, length_of
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_paths, kind
 from masgrad.errors import InputError
 from masgrad.types import Rows
@@ -35,10 +39,28 @@ MOST_SHUFFLED_BLOCKS, READ_AHEAD = 1024, 8
 """Largest number of blocks in a shuffle buffer, and of those that wait for steps of MasGrad."""
 
 
+@dataclass(frozen=True)
+class Opening:
+    """How a table is opened.
+
+    Args:
+        memory: limit on the memory used for reading, in bytes.
+        left_out: which rows are left out.
+        text: columns whose values may be text, such as those of categories.
+    """
+
+    memory: int = MEMORY_BYTES
+    left_out: LeftOut | None = None
+    text: frozenset[str] = frozenset()
+
+
+USUAL = Opening()
+
+
 def open_table(
     data: Any,
     columns: Sequence[str],
-    memory: int = MEMORY_BYTES,
+    opening: Opening = USUAL,
     extra: Mapping[str, np.ndarray] | None = None,
 ) -> Medium:
     """Open a table and check that it has the columns.
@@ -46,14 +68,16 @@ def open_table(
     Args:
         data: files, a dataset, a table in memory, or an iterator or `Stream` of such tables.
         columns: the columns to read.
-        memory: limit on the memory used for reading, in bytes.
+        opening: how; rows with missing values are left out by `Medium.leave_out`.
         extra: additional columns of a table in memory, as arrays.
     """
     if is_paths(data):
         paths = expand(data)
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
         if kind(paths[0]) == "CSV":
-            return Csv(paths, columns, memory)
+            skips = opening.left_out is not None and opening.left_out.bad
+            bad = BadRows(paths, opening.text, opening.left_out) if skips else None
+            return Csv(paths, columns, bad)
         if kind(paths[0]) == "Arrow":
             return Ipc(paths, columns)
         from masgrad.data.tables.parquet import Parquet
@@ -62,7 +86,7 @@ def open_table(
     if is_dataset(data):
         from masgrad.data.tables.scans import Scan
 
-        return Scan(data, columns or data.schema.names[:1], memory)
+        return Scan(data, columns or data.schema.names[:1], opening.memory)
     if isinstance(data, Stream):
         return Chunks(data.start, data.rereadable, columns)
     if isinstance(data, Iterator):
@@ -148,8 +172,8 @@ class TableSource(MediumSource):
     ):
         super().__init__(medium, terms.weight, memory, block)
         self.terms, self.names = terms, terms.names
-        self.count = None if self._weighed() else medium.count
-        self.by = ColumnGroups(terms.groups, _shown)
+        self.count = None if self._weighed() or medium.complete else medium.count
+        self.by = ColumnGroups(terms.groups, shown)
         self.groupings = self.by.groupings
         levels = {name: lookup(levels) for name, levels in terms.levels.items()}
         self.lookups = levels | keys_of_groups(self.by)
@@ -174,9 +198,16 @@ class TableSource(MediumSource):
 class TableInMemory(Arrays):
     """A table in memory seen through terms; any thread can build the block at any row."""
 
-    def __init__(self, columns: Columns, terms: Terms, by: ColumnGroups, block: int = BLOCK):
-        groupings = by.groupings
-        super().__init__(dict(columns), terms.names, block, real=False, groupings=groupings)
+    def __init__(
+        self,
+        columns: Columns,
+        terms: Terms,
+        by: ColumnGroups,
+        block: int = BLOCK,
+        kept: np.ndarray | None = None,
+    ):
+        settings: dict[str, Any] = {"real": False, "kept": kept, "groupings": by.groupings}
+        super().__init__(dict(columns), terms.names, block, **settings)
         self.terms, self.by, self.compact = terms, by, terms.is_coded
 
     def _tree(self, part: Callable[[np.ndarray], np.ndarray]) -> Rows:
@@ -206,7 +237,8 @@ def table_rows(
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
     columns = medium.columns(source.numbers, source.lookups)
-    return TableInMemory(columns, terms, source.by, block)
+    codes_of_rows(source.by, columns, None, medium.place)  # of blocks no row's place is known
+    return TableInMemory(columns, terms, source.by, block, medium.kept)
 
 
 def keys_of_groups(by: ColumnGroups) -> dict[str, Coder]:
@@ -222,11 +254,6 @@ def codes_of_rows(
     if codes is not None:
         check_keys(by.groupings, codes, place)
     return codes
-
-
-def _shown(name: str) -> str:
-    """The name of a grouping column in messages and summaries; that of an array is its keyword."""
-    return name.removeprefix("\0").removesuffix(" given")
 
 
 def as_block(terms: Terms, columns: Columns, place: Place, by: ColumnGroups) -> Rows | None:

@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.formula.formulas import parse
+from masgrad.data.formula.expressions import columns_of
+from masgrad.data.formula.formulas import Formula, parse
 from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
+from masgrad.data.left_out import LeftOut
 from masgrad.data.regression import ROLES, as_vector, given
 from masgrad.data.source import Source
-from masgrad.data.table_rows import MEMORY_BYTES, open_table, table_rows
+from masgrad.data.table_rows import MEMORY_BYTES, Opening, open_table, table_rows
+from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.paths import is_frame
@@ -30,6 +33,8 @@ def learn_table(
     block: int | None,
     roles: dict[str, Any],
     groups: Sequence[Asked] = (),
+    *,
+    left_out: LeftOut | None = None,
 ) -> tuple[Source, Terms]:
     """The rows of a table, and the terms that code later tables in the same way.
 
@@ -40,12 +45,16 @@ def learn_table(
         block: rows per block.
         roles: weights, offset and exposure: None, the name of a column, or an array.
         groups: clusters and the like: names of columns, or arrays.
+        left_out: which rows are left out.
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
     columns = [value for value in roles.values() if isinstance(value, str)]
     by = _group_columns(groups)
     columns += [name for group in by for name in group.columns if not _is_array(name)]
-    medium = _open(data, [*parsed.columns, *columns], memory, roles, groups)
+    categories = {f.expression[1] for f in parsed.factors.values() if f.category}
+    text = {*(categories - _numbers(parsed)), *(name for group in by for name in group.columns)}
+    opening = Opening(memory, left_out, frozenset(text))
+    medium = _open(data, [*parsed.columns, *columns], opening, roles, groups)
     terms = replace(learn(parsed, medium, **_columns(roles)), groups=by)
     arrays: dict[str, Any] = {p: None for p, name in _columns(roles).items() if _is_array(name)}
     named = tuple(group for group in by if not any(map(_is_array, group.columns)))
@@ -62,6 +71,7 @@ def table_source(
     offset: Any = None,
     exposure: Any = None,
     groups: Sequence[Asked] = (),
+    left_out: LeftOut | None = None,
 ) -> Source:
     """A table seen through terms learned from another table; unseen levels are errors.
 
@@ -74,6 +84,7 @@ def table_source(
         offset: as for weights.
         exposure: as for weights.
         groups: arrays or columns that replace those of the same role.
+        left_out: which rows are left out.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
@@ -81,7 +92,9 @@ def table_source(
     kept = tuple(group for group in terms.groups if group.role not in given_roles)
     terms = replace(terms, groups=kept + _group_columns(groups))
     columns = [name for name in terms.columns if not _is_array(name)]
-    medium = _open(data, columns, memory, roles, groups)
+    text = (set(terms.levels) - set(terms.numbers)).union(*(g.columns for g in terms.groups))
+    opening = Opening(memory, left_out, frozenset(text))
+    medium = _open(data, columns, opening, roles, groups)
     check_table(terms, medium)
     return table_rows(medium, terms, memory, block)
 
@@ -105,31 +118,61 @@ def _group_columns(groups: Sequence[Asked]) -> tuple[GroupColumns, ...]:
 def _open(
     data: Any,
     columns: list[str],
-    memory: int,
+    opening: Opening,
     roles: dict[str, Any],
     groups: Sequence[Asked] = (),
 ) -> Medium:
-    """Open a table together with the arrays given beside it."""
-    arrays = {k: v for k, v in roles.items() if v is not None and not isinstance(v, str)}
+    """Open a table together with the arrays given beside it; rows may be left out of both."""
+    medium = _opened(data, columns, opening, roles, groups)
+    left_out = opening.left_out
+    if left_out is not None and left_out.missing:
+        beside = [given(role) for role, value in roles.items() if _is_given(value)]
+        keys = [given(one.name) for one in groups if not one.is_column]
+        weight = _columns(roles)["weight"]
+        medium.leave_out(Complete.of([*columns, *beside, *keys], weight, left_out))
+    return medium
+
+
+def _opened(
+    data: Any,
+    columns: list[str],
+    opening: Opening,
+    roles: dict[str, Any],
+    groups: Sequence[Asked],
+) -> Medium:
+    arrays = {k: v for k, v in roles.items() if _is_given(v)}
     keys = [one for one in groups if not one.is_column]
     unique = tuple(dict.fromkeys(columns))
     if not arrays and not keys:
-        return open_table(data, unique, memory)
+        return open_table(data, unique, opening)
     if not is_frame(data) and not isinstance(data, dict):
         first = next(iter([*arrays, *(one.role for one in keys)]))
         raise InputTypeError(f"{first} of a file, a dataset or an iterator is the name of a column")
     rows = len(next(iter(data.values()))) if isinstance(data, dict) else len(data)
     index = getattr(data, "index", None)
-    extra: dict[str, Any] = {given(k): as_vector(k, v, rows, index) for k, v in arrays.items()}
+    missing = opening.left_out is not None and opening.left_out.missing
+    vectors = ((k, as_vector(k, v, rows, index, missing)) for k, v in arrays.items())
+    extra: dict[str, Any] = {given(k): vector for k, vector in vectors}
     for one in keys:
         extra[given(one.name)] = _as_arrow(as_keys(one.name, one.value, rows, index))
-    return open_table(data, unique, memory, extra)
+    return open_table(data, unique, opening, extra)
 
 
 def _columns(roles: dict[str, Any]) -> dict[str, Any]:
     """The columns of weights, offset and exposure, keyed by the fields of `Terms`."""
     named = (v if isinstance(v, str | None) else given(role) for role, v in roles.items())
     return dict(zip(("weight", "offset", "exposure"), named, strict=True))
+
+
+def _numbers(parsed: Formula) -> set[str]:
+    """The columns that a formula takes as numbers, or may take as such."""
+    numbers = [f.expression for f in parsed.factors.values() if not f.category]
+    return {name for expression in numbers for name in columns_of(expression)}
+
+
+def _is_given(value: Any) -> bool:
+    """Whether weights, an offset or an exposure are an array."""
+    return value is not None and not isinstance(value, str)
 
 
 def _as_arrow(keys: np.ndarray) -> Any:

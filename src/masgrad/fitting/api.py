@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
+from masgrad.fitting.fitted import with_omitted
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
 from masgrad.fitting.options import KEYWORDS
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
@@ -62,9 +63,9 @@ def fit(
         from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
         from masgrad.fitting.levels.result import LevelsResult
 
-        return LevelsResult.of(fit_levels(task))
+        return LevelsResult.of(with_omitted(fit_levels(task), task.left_out))
     fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
-    return Result.of(fitted)
+    return Result.of(with_omitted(fitted, task.left_out))
 
 
 @takes_keywords(*PATH_KEYWORDS)
@@ -128,9 +129,10 @@ def _task(
             f"exposure is for the log link, and this is the {family.link} link; give offset="
         )
     formula, memory, block = options.formula, options.memory, options.block_size
-    carried = {**options.roles, "groups": options.groups}
+    left_out = options.left_out
+    carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     source, terms = as_source(model, data, formula, memory, block, **carried)
-    return Task(model, source, terms, options)
+    return Task(model, source, terms, options, left_out=left_out)
 
 
 @takes_keywords(*(name for name in KEYWORDS if name != "formula"))

@@ -4,11 +4,12 @@ The record holds no data, but the local quadratic model of all rows, p^2 numbers
 can be added to it later. `results.result.Result` is this record with its methods.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from masgrad.data.left_out import LeftOut, Omitted
 from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
@@ -87,6 +88,7 @@ class Fitted:
         clusters: sums by cluster, if errors are clustered.
         serial: the lags of HAC and DK errors, and what rows that follow need of these.
         weights_type: what weights are, if there were any.
+        omitted: the rows that were left out.
     """
 
     model: Model | None
@@ -116,6 +118,7 @@ class Fitted:
     clusters: Clustered | None = None
     serial: Serial | None = None
     weights_type: str = "frequency"
+    omitted: Omitted = field(default=Omitted())
 
     @property
     def finite_theta(self) -> np.ndarray:
@@ -124,3 +127,15 @@ class Fitted:
         if self.recession.size:
             theta = self.coordinates.theta(self.local_model.point)
         return np.where(np.isfinite(theta), theta, 0.0)
+
+
+Record = TypeVar("Record", bound=Any)
+
+
+def with_omitted(fitted: Record, left_out: LeftOut | None, before: Omitted | None = None) -> Record:
+    """The record with what was left out, in this fit and before it, and a note on it."""
+    if left_out is None and before is None:
+        return fitted
+    new = Omitted() if left_out is None else left_out.omitted
+    omitted = new if before is None else before.plus(new)
+    return replace(fitted, omitted=omitted, notes=(*fitted.notes, *omitted.notes))

@@ -15,6 +15,7 @@ from masgrad.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from masgrad.data.groupings.given import Asked
+    from masgrad.data.left_out import LeftOut
 
 TOLERANCE = 1e-3
 """Predicted remainder, in standard errors, at which "auto" stops reading."""
@@ -192,12 +193,14 @@ class Options:
     )
     missing: str = _field(
         "error",
-        'rows with a missing value are an "error", or are left out and counted: "drop".',
+        'rows with a missing value (NaN, None, NA, null) in whatever the fit uses are an "error", '
+        'or are left out and counted: "drop".',
         _one_of("missing", MISSING_ROWS),
     )
     on_bad_rows: str = _field(
         "error",
-        'rows of a CSV file that cannot be read are an "error", or a few are left out: "skip".',
+        'rows of a CSV file that cannot be read are an "error", or are left out and counted, up to '
+        '1 % of the rows and 10,000: "skip".',
         _one_of("on_bad_rows", BAD_ROWS),
     )
     weights_type: str = _field(
@@ -272,6 +275,16 @@ class Options:
     def open_ended(self) -> bool:
         """Whether as many reads are made as the tolerance takes."""
         return self.passes in OPEN_ENDED
+
+    @property
+    def left_out(self) -> "LeftOut | None":
+        """Which rows are left out; None if none are."""
+        missing, bad = self.missing == "drop", self.on_bad_rows == "skip"
+        if not (missing or bad):
+            return None
+        from masgrad.data.left_out import LeftOut  # NumPy would delay `masgrad --help`
+
+        return LeftOut(missing, bad)
 
     @property
     def roles(self) -> dict[str, Any]:

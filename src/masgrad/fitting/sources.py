@@ -21,13 +21,14 @@ from masgrad.data.arrays import (
     pick,
 )
 from masgrad.data.groupings.given import ArrayGroups, Asked
+from masgrad.data.left_out import LeftOut
 from masgrad.data.regression import (
     ROLES,
     ColumnSizes,
     design_effect,
 )
 from masgrad.data.source import Arrays, Source
-from masgrad.data.tables.paths import is_paths
+from masgrad.data.tables.paths import is_csv, is_paths
 from masgrad.errors import InputError
 from masgrad.fitting.rows.loss import loss_source
 from masgrad.fitting.rows.regression import regression_arrays, regression_checker
@@ -115,6 +116,7 @@ def as_source(
     offset: Any = None,
     exposure: Any = None,
     groups: Sequence[Asked] = (),
+    left_out: LeftOut | None = None,
 ) -> "tuple[Source, Terms | None]":
     """The source of rows, and the terms of the formula if there is one.
 
@@ -128,9 +130,12 @@ def as_source(
         offset: known part of the linear predictor: an array or the name of a column.
         exposure: its logarithm is added to the offset.
         groups: clusters and the like: arrays, or names of columns.
+        left_out: which rows are left out, and where they are counted.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
-    source, terms = _rows(model, data, formula, memory, block, roles, groups=groups)
+    check_bad_rows(data, left_out)
+    about = {"groups": groups, "left_out": left_out}
+    source, terms = _rows(model, data, formula, memory, block, roles, **about)
     if not isinstance(model, GLM):
         source = source.named(model.names_of(source.names))
     return source, terms
@@ -145,6 +150,7 @@ def _rows(
     roles: dict[str, Any],
     *,
     groups: Sequence[Asked],
+    left_out: LeftOut | None,
 ) -> "tuple[Source, Terms | None]":
     carried = [role for role, value in roles.items() if value is not None]
     refused = [] if isinstance(model, GLM) else [r for r in carried if r != "weights"]
@@ -154,13 +160,15 @@ def _rows(
     if formula is not None:
         from masgrad.data.table_source import learn_table  # pyarrow
 
-        return learn_table(data, formula, memory, block, roles, groups)
+        return learn_table(data, formula, memory, block, roles, groups, left_out=left_out)
     if is_simulator(data):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")
     if not isinstance(model, GLM):
-        return loss_source(model, data, memory, block, roles["weights"], groups), None
+        about = {"groups": groups, "left_out": left_out}
+        return loss_source(model, data, memory, block, roles["weights"], **about), None
     if is_paths(data):
         raise is_a_file(data)
+    missing = left_out if left_out is not None and left_out.missing else None
     if isinstance(data, Source | Iterator):
         if carried:
             raise InputError(
@@ -173,9 +181,20 @@ def _rows(
                 f"mg.Block(X, y, {groups[0].role}=keys)"
             )
         coded = ArrayGroups()
-        check = regression_checker(model, coded)
-        return stream_of(data, check, block, real=True, groupings=coded.groupings), None
-    return regression_arrays(model, data, block, roles, groups), None
+        check = regression_checker(model, coded, missing is not None)
+        about = {"groupings": coded.groupings, "left_out": missing}
+        return stream_of(data, check, block, real=True, **about), None
+    return regression_arrays(model, data, block, roles, groups, left_out=missing), None
+
+
+def check_bad_rows(data: Any, left_out: LeftOut | None) -> None:
+    """Refuse to skip bad rows of anything but CSV files."""
+    if left_out is not None and left_out.bad and not is_csv(data):
+        raise InputError(
+            "on_bad_rows='skip' is for CSV files, whose rows may have other fields than the "
+            f"header; these data are {f'{data!r:.60}' if is_paths(data) else type(data).__name__}: "
+            "leave it out"
+        )
 
 
 def take_sample(source: Source, single: bool, memory: int, rng: np.random.Generator) -> Sample:

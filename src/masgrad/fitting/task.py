@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from masgrad.data.groupings.grouping import with_role
+from masgrad.data.left_out import LeftOut
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.options import SERIAL, Options
@@ -26,6 +27,7 @@ class Task:
         terms: of the formula, if there is one.
         options: the keywords of the call, checked.
         earlier: clusters of rows that an earlier fit has read, and the coordinates of their sums.
+        left_out: which rows are left out, and where they are counted; None if none are.
     """
 
     model: Model
@@ -33,6 +35,7 @@ class Task:
     terms: "Terms | None"
     options: Options
     earlier: "tuple[Clustered, Coordinates] | None" = None
+    left_out: LeftOut | None = None
 
     @property
     def is_single(self) -> bool:

@@ -23,8 +23,8 @@ from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.expressions import LEARNED, Expression, columns_of, evaluate
 from masgrad.data.formula.formulas import Factor, Formula
 from masgrad.data.formula.terms import Category, Coded, Number, Part, Terms
-from masgrad.data.tables.levels import Found, check_missing, check_text, order
-from masgrad.data.tables.medium import Medium, is_number, is_text, length_of, not_numeric
+from masgrad.data.tables.levels import Found, check_missing, check_text, not_numeric, order
+from masgrad.data.tables.medium import Medium, is_number, is_text, length_of
 from masgrad.errors import InputError, InputTypeError
 
 Spread = tuple[float, float]
@@ -212,7 +212,7 @@ def _check_finite(good: np.ndarray, columns: Sequence[str], medium: Medium, row:
         said = ", ".join(map(repr, columns))
         raise InputError(
             f"center() or scale() of {said} has no value at {place}; drop or impute missing rows "
-            "first"
+            "first, or missing='drop' where the column has none"
         )
 
 

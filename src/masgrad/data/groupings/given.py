@@ -50,8 +50,8 @@ class ArrayGroups:
         self.groupings: list[Grouping] = []
         self._started = False
 
-    def codes(self, groups: Sequence[Asked], rows: int, index: Any = None) -> np.ndarray | None:
-        """The codes of rows, (n, k), all of them checked to have keys; None without groupings."""
+    def keys(self, groups: Sequence[Asked], rows: int, index: Any = None) -> list[np.ndarray]:
+        """The keys of rows, (n,), for each grouping."""
         for one in groups:
             if one.is_column:
                 raise InputTypeError(
@@ -63,9 +63,12 @@ class ArrayGroups:
             self._started = True
         if [one.role for one in groups] != [grouping.role for grouping in self.groupings]:
             raise InputError("every block carries the same groupings, or none does")
-        if not groups:
+        return [as_keys(one.name, one.value, rows, index) for one in groups]
+
+    def codes(self, keys: Sequence[np.ndarray]) -> np.ndarray | None:
+        """The codes of keys, (n, k); None without groupings."""
+        if not keys:
             return None
-        keys = (as_keys(one.name, one.value, rows, index) for one in groups)
         return np.column_stack(
             [grouping.keys.codes(k) for grouping, k in zip(self.groupings, keys, strict=True)]
         )
@@ -86,6 +89,17 @@ def as_keys(name: str, given: Any, rows: int, index: Any = None) -> np.ndarray:
     if values.shape != (rows,):
         raise InputError(f"{name} has shape {values.shape}; ({rows},) is needed, one for each row")
     return values
+
+
+def gaps_of_keys(values: np.ndarray) -> np.ndarray | None:
+    """Floats, or a mask of missing keys; None if none can be missing."""
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind != "O":
+        return values if values.dtype.kind == "f" else None
+    import pandas as pd
+
+    return pd.isna(values)
 
 
 def several(role: str, given: Any) -> list[tuple[str, Any]]:

@@ -5,6 +5,7 @@ frame happens to hold need not be all, and the others cannot be looked at before
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from masgrad.data.groupings.keys import Keys
+from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import Memory, as_frame
 from masgrad.data.tables.levels import Coder, Found, check_levels
 from masgrad.data.tables.medium import Columns, Medium, kind_of
@@ -64,13 +66,31 @@ class Chunks(Medium):
         return self.first.declared(name)
 
     def frames(self) -> Iterator[tuple[int, Memory]]:
-        """Each frame with the number of its first row."""
+        """Each frame with the number of its first row, without rows that are not complete."""
+        if self.complete is None:
+            yield from self._frames()
+            return
+        with self.complete.left_out.read() as tally:
+            for row, chunk in self._frames():
+                chunk.keep(self.complete, tally)
+                if chunk.count:
+                    yield row, chunk
+
+    def _frames(self) -> Iterator[tuple[int, Memory]]:
         row = 0
         for frame in _with_rows(self.start()) if self.rest is None else self.rest:
             chunk = Memory(frame, self.needed)
             self._check_types(chunk, row)
+            rows = chunk.count
             yield row, chunk
-            row += chunk.count or 0
+            row += rows
+
+    def stored_row(self, row: int, complete: Complete) -> int:
+        for start, chunk in self.frames():
+            if row < chunk.count:
+                return start + chunk.stored(row)
+            row -= chunk.count
+        return row
 
     def _check_types(self, chunk: Memory, row: int) -> None:
         for name, kind in chunk.types.items():
@@ -98,8 +118,13 @@ class Chunks(Medium):
         levels = {name: tuple(lookup) for name, lookup in known.items()}
         for row, chunk in self.frames():
             found = chunk.find(tuple(levels), self.weight)
-            check_levels(found, levels, lambda k, r=row: f"row {r + k}", self.missing)
+            check_levels(found, levels, partial(_place_in, chunk, row), self.missing)
             yield from chunk.blocks(None, size, numbers, lookups)
+
+
+def _place_in(chunk: Memory, start: int, row: int) -> str:
+    """The name of a row of a frame that begins at another one."""
+    return f"row {start + chunk.stored(row)}"
 
 
 def _with_rows(frames: Iterator[Any]) -> Iterator[Any]:

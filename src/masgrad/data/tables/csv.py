@@ -5,7 +5,7 @@ Fields are separated by commas, text is UTF-8, or UTF-16 with a byte-order mark.
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from masgrad.data.source import prefetch
-from masgrad.data.tables.levels import Coder, Found, check_levels
+from masgrad.cores import prefetch
+from masgrad.data.tables.bad_rows import BadRows
+from masgrad.data.tables.levels import Coder, Found, check_levels, not_numeric
 from masgrad.data.tables.medium import (
     Columns,
     Medium,
@@ -23,7 +24,6 @@ from masgrad.data.tables.medium import (
     common_type,
     is_number,
     no_rows,
-    not_numeric,
     place_in,
 )
 from masgrad.errors import InputError, InputTypeError
@@ -38,15 +38,31 @@ class Csv(Medium):
     with_text: str | None = None
     """The column of numbers in which the last read met text."""
 
-    def __init__(self, paths: list[Path], columns: Sequence[str], memory: int):
+    def __init__(self, paths: list[Path], columns: Sequence[str], bad: BadRows | None = None):
         self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
         self.counts: list[int | None] = [None] * len(paths)
-        self.headers = [_header(path) for path in paths]
+        self.bad = bad
+        self.headers = [self._header_of(k, columns) for k in range(len(paths))]
         for path, header in zip(paths, self.headers, strict=True):
             check_columns(str(path), columns, header.names)
         self.types = {name: self._common(name) for name in columns}
         if not sum(self._has_rows(k) for k in range(len(paths))):  # a sum, since it looks at all
             raise no_rows(paths)
+
+    def _header_of(self, k: int, columns: Sequence[str]) -> pa.Schema:
+        """The columns of a file; those of text that are numbers but for a few count as numbers."""
+        path = self.paths[k]
+        if self.bad is None:
+            return _header(path)
+        skip = self.bad.handler(k)
+        schema = _header(path, skip)
+        texts = [f.name for f in schema if pa.types.is_string(f.type) and f.name in columns]
+        first = _first_batch(path, texts, skip)
+        for name in texts:
+            if self.bad.is_number(name, first.column(name)):
+                at = schema.get_field_index(name)
+                schema = schema.set(at, pa.field(name, pa.float64()))
+        return schema
 
     def _common(self, name: str) -> pa.DataType:
         """The common type of a column in all files; an error names the first value that is text."""
@@ -60,7 +76,8 @@ class Csv(Medium):
             raise
 
     def _has_rows(self, k: int) -> bool:
-        return any(len(batch) for batch in self._read(k, tuple(self.types), first=True))
+        only_first = self.bad is None
+        return any(len(batch) for batch in self._read(k, tuple(self.types), first=only_first))
 
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
@@ -73,6 +90,8 @@ class Csv(Medium):
                 rows += len(batch)
                 yield batch
             self.counts[k] = rows
+            if self.bad is not None:
+                self.bad.finish(k, rows)
         self.files.check()
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
@@ -109,9 +128,8 @@ class Csv(Medium):
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a file, or only the first."""
         header = self.headers[k]
-        types = {name: self._type(name) for name in columns}
         try:
-            for batch in _open_csv(self.paths[k], types):
+            for batch in self._opened(k, columns):
                 yield batch
                 if first:
                     return
@@ -121,6 +139,16 @@ class Csv(Medium):
             self.with_text = header.names[bad[0]] if bad else None
             raise _csv_error(self.paths[k], header.names, error) from None
 
+    def _opened(self, k: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of a file; where rows may be bad, with all columns of numbers."""
+        if self.bad is None:
+            return iter(_open_csv(self.paths[k], {name: self._type(name) for name in columns}))
+        known = {n: self._type(n) for n, kind in self.types.items() if is_number(kind)}
+        numbers = {n: kind for n, kind in known.items() if n not in self.bad.text}
+        types = {name: self._type(name) for name in columns} | dict.fromkeys(numbers, pa.string())
+        reader = _open_csv(self.paths[k], types, self.bad.handler(k))
+        return self.bad.parsed(k, iter(reader), numbers)
+
     def _type(self, name: str) -> pa.DataType:
         """The type a column is read as: float64 for numbers, even if the first are integers."""
         kind = self.types[name]
@@ -128,13 +156,21 @@ class Csv(Medium):
             return kind
         return pa.float64() if is_number(kind) else pa.string()
 
-    def place(self, row: int) -> str:
-        return place_in(self.paths, self.counts, row)
+    def stored_place(self, row: int) -> str:
+        if self.bad is None:
+            return place_in(self.paths, self.counts, row)
+        k = 0
+        while k < len(self.paths) - 1 and row >= (self.counts[k] or 0):
+            row, k = row - (self.counts[k] or 0), k + 1
+        return f"row {self.bad.place(k, row)} of {self.paths[k]}"
 
 
-def _open_csv(path: Path, types: dict[str, pa.DataType]) -> csv.CSVStreamingReader:
+def _open_csv(
+    path: Path, types: dict[str, pa.DataType], skip: Callable[[Any], str] | None = None
+) -> csv.CSVStreamingReader:
     return csv.open_csv(
         str(path),
+        parse_options=csv.ParseOptions(invalid_row_handler=skip),
         read_options=csv.ReadOptions(use_threads=False, encoding=_encoding(path)),
         convert_options=csv.ConvertOptions(
             include_columns=list(types), column_types=types, strings_can_be_null=True
@@ -180,10 +216,17 @@ def _first_text(path: Path, name: str) -> str:
     return ""
 
 
-def _header(path: Path) -> pa.Schema:
+def _first_batch(path: Path, texts: list[str], skip: Callable[[Any], str]) -> pa.RecordBatch:
+    """The first rows of some columns as text; none if the file has none."""
+    types = dict.fromkeys(texts, pa.string())
+    none = pa.RecordBatch.from_pylist([], pa.schema(list(types.items())))
+    return next(iter(_open_csv(path, types, skip)), none) if texts else none
+
+
+def _header(path: Path, skip: Callable[[Any], str] | None = None) -> pa.Schema:
     """The names of all columns, with types inferred from their first values."""
     try:
-        schema = _open_csv(path, {}).schema
+        schema = _open_csv(path, {}, skip).schema
         _check_separator(path, schema.names)
     except PermissionError:
         raise

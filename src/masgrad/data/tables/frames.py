@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from masgrad.data.groupings.keys import level_of
+from masgrad.data.left_out import Tally
 from masgrad.data.source import Arrays, Stream
-from masgrad.data.tables.levels import Coder, encode
+from masgrad.data.tables.complete import Complete
+from masgrad.data.tables.levels import Coder, encode, encode_it
 from masgrad.data.tables.medium import (
     IN_MEMORY,
     Columns,
@@ -21,7 +23,6 @@ from masgrad.data.tables.medium import (
     check_columns,
     codes_of,
     column_of,
-    encode_it,
     is_number,
     whole,
 )
@@ -49,7 +50,8 @@ class Memory(Medium):
     def __init__(self, data: Any, columns: Sequence[str], extra: Mapping[str, Any] | None = None):
         frame = as_frame(data)
         check_columns(self.where, columns, list(frame.columns))
-        self.count = len(frame)
+        self.count: int = len(frame)  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.kept: np.ndarray | None = None
         self.held: dict[str, pa.Array | np.ndarray] = dict(extra or {})
         if not columns and not extra:  # of an intercept alone, to count rows
             self.held["\0rows"] = np.zeros(self.count)
@@ -60,6 +62,26 @@ class Memory(Medium):
         self.orders: dict[str, Sequence[Any] | None] = {}
         for name in columns:
             self.held[name], self.types[name], self.orders[name] = _column(frame, name)
+
+    def leave_out(self, complete: Complete) -> None:
+        """Copy the rows that are complete, if others are not."""
+        with complete.left_out.read() as tally:
+            self.keep(complete, tally)
+
+    def keep(self, complete: Complete, tally: Tally) -> None:
+        """The same for one of several tables."""
+        mask = complete.mask(self.held, self.count, tally)
+        if mask is not None:
+            self.kept = np.flatnonzero(mask)
+            self.count: int = int(mask.sum())  # pyright: ignore[reportIncompatibleVariableOverride]
+            self.held = {name: _only(column, mask) for name, column in self.held.items()}
+
+    def stored(self, row: int) -> int:
+        """The number of a row in the table that was given."""
+        return row if self.kept is None else int(self.kept[row])
+
+    def place(self, row: int) -> str:
+        return f"row {self.stored(row)}"
 
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
@@ -89,6 +111,11 @@ class Memory(Medium):
 
     def declared(self, name: str) -> Sequence[Any] | None:
         return self.orders[name]
+
+
+def _only(column: pa.Array | np.ndarray, mask: np.ndarray) -> pa.Array | np.ndarray:
+    """The rows of a column that a mask has."""
+    return column[mask] if isinstance(column, np.ndarray) else column.filter(pa.array(mask))
 
 
 def as_frame(data: Any) -> Any:

@@ -93,7 +93,7 @@ class Ipc(Medium):
                 yield as_schema(batch.slice(start, SLICE_ROWS), schema)
         self.files.check()
 
-    def place(self, row: int) -> str:
+    def stored_place(self, row: int) -> str:
         return place_in(self.paths, self.counts, row)
 
 

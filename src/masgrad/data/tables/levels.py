@@ -70,7 +70,7 @@ def encode(column: pa.Array, lookup: Coder) -> np.ndarray:
     """The codes of a column's values; negative for a missing value and for an unknown level."""
     if isinstance(lookup, Keys):
         return _encode_keys(column, lookup)
-    indices, values = _dictionary(column)
+    indices, values = dictionary_of(column)
     codes = (MISSING if value is None else lookup.get(value, UNKNOWN) for value in values)
     return np.array([*codes, MISSING], np.int32)[indices]
 
@@ -82,7 +82,7 @@ def _encode_keys(column: pa.Array, keys: Keys) -> np.ndarray:
         column = column.cast(pa.float64())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return keys.codes(to_numpy(column))
-    indices, values = _dictionary(column)
+    indices, values = dictionary_of(column)
     present = np.unique(indices[indices >= 0])
     codes = np.full(len(values) + 1, MISSING, np.int32)
     codes[present] = keys.codes_of_distinct(values[k] for k in present.tolist())
@@ -114,6 +114,20 @@ def check_kind(where: str, name: str, kind: pa.DataType) -> None:
         )
 
 
+def not_numeric(where: str, name: str, kind: Any) -> InputTypeError:
+    return InputTypeError(
+        f"{where}: column {name!r} is not numeric ({kind}); leave it out, convert it, or write "
+        f"C({name}) where its values are categories"
+    )
+
+
+def encode_it(name: Any, kind: Any) -> InputTypeError:
+    """The error for a column of an X that is not numeric."""
+    return InputTypeError(
+        f"column {name!r} is not numeric ({kind}); encode or drop it, or use a formula"
+    )
+
+
 def survey(
     batches: Iterable[pa.RecordBatch], names: Sequence[str], weight: str | None
 ) -> dict[str, Found]:
@@ -131,7 +145,7 @@ def survey(
 
 
 def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, row: int) -> None:
-    indices, values = _dictionary(column)
+    indices, values = dictionary_of(column)
     if pa.types.is_dictionary(column.type) and column.type.ordered:
         found.orders.add(tuple(values))
     rows = None if kept is None else np.flatnonzero(kept)
@@ -155,7 +169,7 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
         raise _too_many(name, f"more than {MOST_LEVELS:,}", found)
 
 
-def _dictionary(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
+def dictionary_of(column: pa.Array) -> tuple[np.ndarray, list[Any]]:
     """Indices into the list of distinct values, -1 for a null; NaN values become None."""
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
@@ -207,8 +221,8 @@ def check_missing(found: Mapping[str, Found], place: Callable[[int], str]) -> No
     for name, what in found.items():
         if what.missing is not None:
             raise InputError(
-                f"column {name!r} has no value at {place(what.missing)}; drop such rows, or make "
-                "'missing' a level of its own"
+                f"column {name!r} has no value at {place(what.missing)}; drop such rows, or "
+                "missing='drop', or make 'missing' a level of its own"
             )
 
 

@@ -7,13 +7,14 @@ media share: Arrow's types, columns from Arrow to NumPy, blocks cut to size, err
 
 import abc
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.levels import (
     Coder,
     Found,
@@ -24,7 +25,6 @@ from masgrad.data.tables.levels import (
     to_numpy,
 )
 from masgrad.errors import InputError, InputTypeError
-from masgrad.types import Rows
 
 Columns = Mapping[str, np.ndarray]
 """Numeric columns by name, and codes of categories by `codes_of(name)`."""
@@ -42,6 +42,7 @@ class Medium(abc.ABC):
         count: number of rows, if known.
         ordered: whether rows come in stored order, so that they are shuffled and watched for drift.
         rereadable: whether the table can be read again.
+        complete: which rows are complete, if others are left out.
     """
 
     where: str
@@ -49,12 +50,26 @@ class Medium(abc.ABC):
     count: int | None = None
     ordered: bool = True
     rereadable: bool = True
+    complete: Complete | None = None
 
     @abc.abstractmethod
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """The columns of all rows, in order, or with large pieces in a random order."""
+
+    def leave_out(self, complete: Complete) -> None:
+        """Leave out the rows that are not complete, from all that follows."""
+        self.complete = complete
+
+    def kept_batches(
+        self, rng: np.random.Generator | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """`batches`, without the rows that are left out."""
+        if self.complete is None:
+            return self.batches(rng, columns)
+        names = dict.fromkeys([*columns, *self.complete.columns])
+        return self.complete.batches(self.batches(rng, tuple(names)))
 
     def blocks(
         self,
@@ -65,7 +80,7 @@ class Medium(abc.ABC):
     ) -> Iterator[Columns]:
         """Blocks of `size` rows: numeric columns, and codes of categories and groups."""
         names = tuple(dict.fromkeys([*numbers, *map(column_of, lookups)]))
-        batches = (as_columns(b, numbers, lookups) for b in self.batches(rng, names))
+        batches = (as_columns(b, numbers, lookups) for b in self.kept_batches(rng, names))
         return cut(batches, size)
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
@@ -75,7 +90,7 @@ class Medium(abc.ABC):
         for name in names if self.count != 0 else ():
             check_kind(self.where, name, self.types[name])
         columns = (*names, weight) if weight is not None else names
-        return survey(self.batches(None, tuple(dict.fromkeys(columns))), names, weight)
+        return survey(self.kept_batches(None, tuple(dict.fromkeys(columns))), names, weight)
 
     def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool) -> None:
         """Check that the categorical columns have no levels other than those learned.
@@ -92,7 +107,19 @@ class Medium(abc.ABC):
         return None
 
     def place(self, row: int) -> str:
-        """The name of a row in messages, numbered from 0 in the order of `batches(None)`."""
+        """The name of a row in messages, numbered from 0 in the order of `blocks(None)`."""
+        if self.complete is None:
+            return self.stored_place(row)
+        if not self.rereadable:
+            return f"{self.stored_place(row)} (rows with missing values not counted)"
+        return self.stored_place(self.stored_row(row, self.complete))
+
+    def stored_row(self, row: int, complete: Complete) -> int:
+        """The number among all rows of a row that is numbered among the complete ones."""
+        return complete.stored(self.batches(None, complete.columns), row)
+
+    def stored_place(self, row: int) -> str:
+        """The name of a row that is numbered among all of them, in stored order."""
         return f"row {row}"
 
 
@@ -175,20 +202,6 @@ def _join(pieces: list[Columns]) -> Columns:
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def shuffle(blocks: Iterable[Rows], size: int, rng: np.random.Generator) -> Generator[Rows]:
-    """Shuffle blocks through a buffer of at most `size` blocks."""
-    held = []
-    for block in blocks:
-        if len(held) < size:
-            held.append(block)
-        else:
-            chosen = int(rng.integers(size))
-            out, held[chosen] = held[chosen], block
-            yield out
-    for chosen in rng.permutation(len(held)):
-        yield held[chosen]
-
-
 def check_columns(where: str, needed: Iterable[str], present: list[str]) -> None:
     for name in needed:
         if name not in present:
@@ -196,13 +209,6 @@ def check_columns(where: str, needed: Iterable[str], present: list[str]) -> None
             raise InputError(f"{where} has no column {name!r}; it has {said}")
         if present.count(name) > 1:
             raise InputError(f"{where} has two columns {name!r}; rename one of them")
-
-
-def not_numeric(where: str, name: str, kind: Any) -> InputTypeError:
-    return InputTypeError(
-        f"{where}: column {name!r} is not numeric ({kind}); leave it out, convert it, or write "
-        f"C({name}) where its values are categories"
-    )
 
 
 def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
@@ -291,10 +297,3 @@ def whole(values: Any) -> pa.Array:
     if not isinstance(values, pa.ChunkedArray):
         return values
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-
-
-def encode_it(name: Any, kind: Any) -> InputTypeError:
-    """The error for a column of an X that is not numeric."""
-    return InputTypeError(
-        f"column {name!r} is not numeric ({kind}); encode or drop it, or use a formula"
-    )

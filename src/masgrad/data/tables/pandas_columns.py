@@ -11,12 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from masgrad.data.groupings.keys import level_of
+from masgrad.data.tables.levels import encode_it, not_numeric
 from masgrad.data.tables.medium import (
     IN_MEMORY,
     as_numpy,
-    encode_it,
     is_number,
-    not_numeric,
     whole,
 )
 from masgrad.errors import InputError, InputTypeError

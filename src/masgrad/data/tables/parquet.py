@@ -105,7 +105,7 @@ class Parquet(Medium):
             self.files.check()
             raise InputError(f"{path} cannot be read: {error}") from error
 
-    def place(self, row: int) -> str:
+    def stored_place(self, row: int) -> str:
         return place_in(self.paths, self.counts, row)
 
 

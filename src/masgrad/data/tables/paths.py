@@ -72,6 +72,11 @@ def is_paths(data: Any) -> bool:
     return bool(listed) and all(isinstance(item, str | os.PathLike) for item in listed)
 
 
+def is_csv(data: Any) -> bool:
+    """Whether data names CSV files."""
+    return is_paths(data) and kind(expand(data)[0]) == "CSV"
+
+
 def is_pandas(data: Any) -> bool:
     """Whether this is a data frame of pandas, which is imported for such data alone."""
     return is_from("pandas", data, "DataFrame")

@@ -96,7 +96,7 @@ class Scan(Medium):
             options["fragment_scan_options"] = PARQUET_OPTIONS
         return piece.scanner(columns=schema.names, **options).to_batches()
 
-    def place(self, row: int) -> str:
+    def stored_place(self, row: int) -> str:
         if not self.parquet:
             return f"row {row} of {self.where}"
         counts = [f.count_rows() for f in self.fragments]

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.left_out import advice
 from masgrad.data.regression import offset_of, total_weight
 from masgrad.data.source import Source
 from masgrad.errors import InputError
@@ -86,17 +87,16 @@ def _first_wrong(model: Model, source: Source, rows: Rows, begin: int) -> InputE
         row, column = np.argwhere(wrong)[0]
         name = _name(source, column)
         made = "(" in name  # a transform may have no value there
-        advice = f"look at what {name} is made of there, or " if made else ""
+        look = f"look at what {name} is made of there, or " if made else ""
+        others = advice(X[row, column], " where a column of the table has none" * made)
         return InputError(
-            f"column {name} holds {X[row, column]} at {source.place(begin + row)}; {advice}"
-            "drop or impute missing rows first"
+            f"column {name} holds {X[row, column]} at {source.place(begin + row)}; {look}{others}"
         )
     wrong = ~np.isfinite(y)
     if wrong.any():
         row = int(np.argmax(wrong))
         return InputError(
-            f"the response holds {y[row]} at {source.place(begin + row)}; drop or impute "
-            "missing rows first"
+            f"the response holds {y[row]} at {source.place(begin + row)}; {advice(y[row])}"
         )
     try:
         model.family.check(y, lambda row: source.place(begin + row))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from masgrad.data.left_out import Omitted
 from masgrad.fitting.fitted import POPULATION, FitInfo
 from masgrad.fitting.levels.arrow import Sandwich, Vector
 from masgrad.fitting.levels.design import LevelDesign
@@ -51,6 +52,7 @@ class LevelsFitted:
         df: degrees of freedom of chains: there are none.
         diagnostics: there are none.
         penalized: there is no penalty.
+        omitted: the rows that were left out.
     """
 
     model: Model | None
@@ -75,6 +77,7 @@ class LevelsFitted:
     df: int | None = None
     diagnostics: Diagnostics = field(default=Diagnostics())
     penalized: np.ndarray | None = None
+    omitted: Omitted = field(default=Omitted())
 
     @property
     def finite_theta(self) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from masgrad.data.left_out import Omitted
 from masgrad.fitting.fitted import FitInfo, Fitted
 from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.local_model import LocalModel
@@ -49,6 +50,15 @@ class Tested(abc.ABC):
     diagnostics: Diagnostics
     penalized: np.ndarray | None
     clusters: Clustered | None = None
+    omitted: Omitted
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many rows were left out for a missing value of each column; a row may lack several.
+
+        Empty without `missing="drop"`, where missing values are errors.
+        """
+        return dict(self.omitted.columns)
 
     @cached_property
     @abc.abstractmethod

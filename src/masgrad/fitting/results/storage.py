@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from masgrad.data.left_out import Omitted
 from masgrad.errors import InputError, MasgradError, printable
 from masgrad.files import replaced
 from masgrad.fitting.fitted import NO_TARGET, PENALISED_OPTIMUM, FitInfo, Fitted
@@ -153,6 +154,7 @@ def _to_json(r: Fitted) -> dict[str, Any]:
         "not_identified": r.not_identified.tolist(),
         "recession": _pack(r.recession),
         "separated": r.separated.tolist(),
+        "omitted": asdict(r.omitted),
         "coordinates": _fields(r.coordinates),
         "local_model": _fields(r.local_model),
     }
@@ -178,6 +180,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         not_identified=np.array(body["not_identified"], bool),
         recession=_unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
         separated=np.array(body.get("separated", []), bool),
+        omitted=Omitted(**body.get("omitted", {})),
         status=Status[body["status"]],
         terms=_terms(body["terms"]),
         df=body["df"],

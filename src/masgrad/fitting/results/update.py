@@ -19,13 +19,13 @@ from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
-from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted
+from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted, with_omitted
 from masgrad.fitting.keywords import options_of
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
-from masgrad.fitting.sources import as_source
+from masgrad.fitting.sources import as_source, check_bad_rows
 from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
@@ -64,17 +64,20 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     same = old.cov_type if old.cov_type in LASTING_TYPES else "robust"
     options = options_of("update", {"cov_type": same} | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
-    carried = {**options.roles, "groups": options.groups}
+    left_out = options.left_out
+    carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     if old.terms is not None:
         from masgrad.data.table_source import table_source
 
+        check_bad_rows(data, left_out)
         reading = (options.memory, options.block_size)
         source = table_source(data, old.terms, *reading, **carried).named(old.names)
     else:
         source, _ = as_source(model, data, None, options.memory, options.block_size, **carried)
     check_offset(old, options.offset, options.exposure)
     earlier = None if old.clusters is None else (old.clusters, old.coordinates)
-    task = Task(model, _in_old_order(old, source), old.terms, options, earlier)
+    source = _in_old_order(old, source)
+    task = Task(model, source, old.terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
     info = replace(new.fit_info, remainder=_remainder(old, new))
     lasting = old.status if old.status in LASTING else None
@@ -85,7 +88,8 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
             f"the estimate may be {info.remainder:.2g} standard errors from the optimum of old and "
             "new rows together; fit them together",
         )
-    return replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
+    new = replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
+    return with_omitted(new, left_out, old.omitted)
 
 
 def _remainder(old: Fitted, new: Fitted) -> float:

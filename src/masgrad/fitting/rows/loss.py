@@ -16,10 +16,19 @@ from masgrad.data.block import Block
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import ArrayGroups, Asked, asked
 from masgrad.data.groupings.grouping import check_keys
+from masgrad.data.left_out import LeftOut, Tally
 from masgrad.data.regression import as_vector, observations, only, weigh, with_groups
 from masgrad.data.source import Arrays, Source
 from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError
+from masgrad.fitting.rows.kept import (
+    check_finite,
+    columns_of_rows,
+    complete,
+    composed,
+    place_of,
+    unchecked,
+)
 from masgrad.fitting.rows.streams import NO_WEIGHT, is_a_file, stream_of
 from masgrad.models.model import Model
 from masgrad.types import Rows
@@ -32,6 +41,8 @@ def loss_source(
     block: int | None,
     weights: Any,
     groups: Sequence[Asked] = (),
+    *,
+    left_out: LeftOut | None = None,
 ) -> Source:
     """The rows as a source of blocks.
 
@@ -42,6 +53,7 @@ def loss_source(
         block: rows of a block.
         weights: frequencies of the rows: an array, or the name of a column.
         groups: clusters and the like: arrays, or names of columns.
+        left_out: which rows are left out.
     """
     stored = is_paths(data) or is_dataset(data)
     if stored and not model.takes_any_rows:
@@ -58,10 +70,10 @@ def loss_source(
             "blocks of a stream that are arrays carry them: yield mg.Block(rows, clusters=keys)"
         )
     if stored:
-        from masgrad.data.column_source import ColumnSource, open_columns  # pyarrow
+        from masgrad.data.column_source import ColumnSource, Opening, open_columns  # pyarrow
 
         by = [GroupColumns.of(one.role, one.value) for one in groups]
-        medium, columns = open_columns(data, model.columns, weights, memory, by)
+        medium, columns = open_columns(data, model.columns, weights, Opening(memory, left_out), by)
         source = ColumnSource(medium, columns, weights, memory, block or BLOCK, by)
         with closing(source.blocks()) as blocks:
             first = next(blocks, None)
@@ -69,44 +81,75 @@ def loss_source(
             raise InputError(NO_WEIGHT)
         model.rows(observations(first))  # whose types the loss may not admit
         return source
+    coded, missing = ArrayGroups(), left_out is not None and left_out.missing
     if streamed:
-        coded = ArrayGroups()
-        check = partial(_of_block, model, weights=weights, groups=groups, coded=coded)
-        return stream_of(data, check, block, real=False, groupings=coded.groupings)
-    coded = ArrayGroups()
-    rows, kept = _carrying(model, data, weights, groups, coded)
-    if not count_rows(rows):
+        asks = {"weights": weights, "groups": groups, "coded": coded, "missing": missing}
+        about = {"groupings": coded.groupings, "left_out": left_out if missing else None}
+        return stream_of(data, partial(_of_block, model, **asks), block, real=False, **about)
+    if left_out is None or not missing:
+        rows, kept = _carrying(model, data, weights, groups, coded)
+    else:
+        with left_out.read() as tally:
+            rows, kept = _carrying(model, data, weights, groups, coded, tally=tally)
+    if rows is None or not count_rows(rows):
         raise InputError(NO_WEIGHT)
     size = block or BLOCK
     return Arrays(rows, (), size, real=False, kept=kept, groupings=coded.groupings)
 
 
 def _of_block(
-    model: Model, block: Any, weights: Any, groups: Sequence[Asked], coded: ArrayGroups
-) -> Rows:
-    """Checked rows of a block of a stream."""
+    model: Model,
+    block: Any,
+    tally: Tally,
+    *,
+    weights: Any,
+    groups: Sequence[Asked],
+    coded: ArrayGroups,
+    missing: bool,
+) -> Rows | None:
+    """Checked rows of a block of a stream; None if all of them lack a value."""
+    counted = tally if missing else None
     if isinstance(block, Block):
         weights = weights if block.weights is None else block.weights
-        return _carrying(model, block.data, weights, asked(block.groups), coded)[0]
-    return _carrying(model, block, weights, groups, coded)[0]
+        groups, block = asked(block.groups), block.data
+    return _carrying(model, block, weights, groups, coded, tally=counted)[0]
 
 
 def _carrying(
-    model: Model, data: Any, weights: Any, groups: Sequence[Asked], coded: ArrayGroups
-) -> tuple[Rows, np.ndarray | None]:
-    """Checked rows with what they carry, and the rows of positive weight (None if all are)."""
-    rows, weight, kept = model.rows(data), None, None
+    model: Model,
+    data: Any,
+    weights: Any,
+    groups: Sequence[Asked],
+    coded: ArrayGroups,
+    *,
+    tally: Tally | None = None,
+) -> tuple[Rows | None, np.ndarray | None]:
+    """Checked rows with what they carry, and the rows that were kept (None if all were).
+
+    Rows of weight 0 are left out, and with a tally those with missing values; None if none is left.
+    """
+    rows = model.rows(data) if tally is None else unchecked(model, data)
     count, index = count_rows(rows), data.index if is_pandas(data) else None
-    if weights is not None:
-        given = _column(data, weights) if isinstance(weights, str) else weights
-        kept, weight, _ = weigh((as_vector("weights", given, count, index), None, None))
+    given = _column(data, weights) if isinstance(weights, str) else weights
+    vector = None if given is None else as_vector("weights", given, count, index, tally is not None)
     groups = [
         replace(one, value=_column(data, one.value)) if one.is_column else one for one in groups
     ]
-    codes = only(coded.codes(groups, count, index), kept)
-    if codes is not None:
-        check_keys(coded.groupings, codes, lambda row: f"row {row if kept is None else kept[row]}")
+    keys, some = coded.keys(groups, count, index), None
+    if tally is not None:
+        named = dict(zip([one.name for one in groups], keys, strict=True))
+        some = complete(tally, columns_of_rows(rows), {"weights": vector}, named, count)
+    kept, weight, _ = weigh((only(vector, some), None, None), place_of(some))
+    kept = composed(some, kept)
+    if kept is not None and not len(kept):
+        return None, kept
     rows = rows if kept is None else pick(lambda a: a[kept], rows)
+    if tally is not None:
+        check_finite(rows, place_of(kept))
+        rows = model.rows(rows)
+    codes = coded.codes([only(key, kept) for key in keys])
+    if codes is not None:
+        check_keys(coded.groupings, codes, place_of(kept))
     return with_groups(rows, weight, codes), kept
 
 
