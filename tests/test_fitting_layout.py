@@ -27,7 +27,7 @@ ORDER = (
         "figures",
         "penalised",
     ),
-    *("results", "levels", "api", "commands"),
+    *("results", "levels", "effects", "api", "commands"),
 )
 """A file may import from its own part of `fitting` and from those before it."""
 
@@ -41,6 +41,8 @@ FOR_THEIR_WEIGHT = {
     "masgrad.models.mixture",
     "masgrad.models.network",
     "masgrad.penalties.penalty",
+    "masgrad.fitting.effects.fits.fit",
+    "masgrad.fitting.effects.fits.result",
     "masgrad.fitting.levels.fit",
     "masgrad.fitting.levels.result",
     "masgrad.fitting.penalised.path_plot",

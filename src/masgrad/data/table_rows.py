@@ -14,7 +14,7 @@ from masgrad.cores import prefetch
 from masgrad.data.arrays import BLOCK, block_of
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import ColumnGroups
-from masgrad.data.groupings.grouping import check_keys
+from masgrad.data.groupings.grouping import Grouping, check_keys
 from masgrad.data.left_out import LeftOut
 from masgrad.data.regression import Place, beside, label, only, shown, weigh
 from masgrad.data.source import Arrays, Source, Stream, shuffle
@@ -99,6 +99,7 @@ class MediumSource(Source):
 
     numbers: tuple[str, ...]
     lookups: Mapping[str, Coder] = {}
+    by: ColumnGroups = ColumnGroups(())
 
     def __init__(self, medium: Medium, weight: str | None, memory: int, block: int):
         self.medium, self.weight, self.memory, self.block = medium, weight, memory, block
@@ -130,7 +131,7 @@ class MediumSource(Source):
         """Columns of blocks, views of Arrow's where possible, and the row at which each begins."""
         row = 0
         for columns in self.medium.blocks(rng, self.block, self.numbers, self.lookups):
-            yield row, columns
+            yield row, with_combined(self.by, columns)
             row += length_of(columns)
 
     def _held(self) -> int:
@@ -168,12 +169,17 @@ class TableSource(MediumSource):
     """
 
     def __init__(
-        self, medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int = BLOCK
+        self,
+        medium: Medium,
+        terms: Terms,
+        memory: int = MEMORY_BYTES,
+        block: int = BLOCK,
+        known: Sequence[Grouping] = (),
     ):
         super().__init__(medium, terms.weight, memory, block)
         self.terms, self.names = terms, terms.names
         self.count = None if self._weighed() or medium.complete else medium.count
-        self.by = ColumnGroups(terms.groups, shown)
+        self.by = ColumnGroups(terms.groups, shown, known)
         self.groupings = self.by.groupings
         levels = {name: lookup(levels) for name, levels in terms.levels.items()}
         self.lookups = levels | keys_of_groups(self.by)
@@ -228,15 +234,19 @@ class TableInMemory(Arrays):
 
 
 def table_rows(
-    medium: Medium, terms: Terms, memory: int = MEMORY_BYTES, block: int | None = None
+    medium: Medium,
+    terms: Terms,
+    memory: int = MEMORY_BYTES,
+    block: int | None = None,
+    known: Sequence[Grouping] = (),
 ) -> Source:
     """The rows of a table, with random access if it is in memory and no row has weight 0."""
     size = block_of(medium.count or 0, terms.width, terms.is_coded)
     block = block or (size if isinstance(medium, Memory) else min(size, FILE_BLOCK))
-    source = TableSource(medium, terms, memory, block)
+    source = TableSource(medium, terms, memory, block, known)
     if not isinstance(medium, Memory) or terms.response is None or not source.count:
         return source
-    columns = medium.columns(source.numbers, source.lookups)
+    columns = with_combined(source.by, medium.columns(source.numbers, source.lookups))
     codes_of_rows(source.by, columns, None, medium.place)  # of blocks no row's place is known
     return TableInMemory(columns, terms, source.by, block, medium.kept)
 
@@ -244,6 +254,12 @@ def table_rows(
 def keys_of_groups(by: ColumnGroups) -> dict[str, Coder]:
     """The keys of grouping columns, as a medium looks them up."""
     return {grouped(name): keys for name, keys in by.keys.items()}
+
+
+def with_combined(by: ColumnGroups, columns: Columns) -> Columns:
+    """Columns with the codes of combinations of keys, such as firm^year, in the order of rows."""
+    found = by.combined(lambda name: columns[codes_of(grouped(name))])
+    return {**columns, **{codes_of(grouped(name)): codes for name, codes in found.items()}}
 
 
 def codes_of_rows(
@@ -257,7 +273,10 @@ def codes_of_rows(
 
 
 def as_block(terms: Terms, columns: Columns, place: Place, by: ColumnGroups) -> Rows | None:
-    """(X, y) or a `Regression`; (X, offset) if there is no response; None if there are no rows."""
+    """(X, y) or a `Regression`; None if there are no rows.
+
+    Without a response it is (X, offset), with the codes of groups after them if there are any.
+    """
     roles = (terms.weight, terms.offset, terms.exposure)
     carried = (None if name is None else columns[name] for name in roles)
     alone = terms.response is None
@@ -271,6 +290,7 @@ def as_block(terms: Terms, columns: Columns, place: Place, by: ColumnGroups) -> 
         check_codes(name, columns[codes_of(name)], alone, at)
     X = terms.matrix(columns)
     if terms.response is None:
-        return X, offset
+        codes = by.codes(lambda name: columns[codes_of(grouped(name))])
+        return (X, offset) if codes is None else (X, offset, codes)
     y = np.array(columns[terms.response], np.float64)  # a view would keep a row group
     return beside(X, y, weight, offset, codes_of_rows(by, columns, None, at))

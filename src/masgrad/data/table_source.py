@@ -15,6 +15,7 @@ from masgrad.data.formula.learning import check_table, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
+from masgrad.data.groupings.grouping import Grouping
 from masgrad.data.left_out import LeftOut
 from masgrad.data.regression import ROLES, as_vector, given
 from masgrad.data.source import Source
@@ -49,7 +50,8 @@ def learn_table(
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
     columns = [value for value in roles.values() if isinstance(value, str)]
-    by = _group_columns(groups)
+    effects = (GroupColumns("effects", columns) for columns in parsed.effects)
+    by = (*effects, *_group_columns(groups))
     columns += [name for group in by for name in group.columns if not _is_array(name)]
     categories = {f.expression[1] for f in parsed.factors.values() if f.category}
     text = {*(categories - _numbers(parsed)), *(name for group in by for name in group.columns)}
@@ -72,6 +74,7 @@ def table_source(
     exposure: Any = None,
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
+    known: Sequence[Grouping] = (),
 ) -> Source:
     """A table seen through terms learned from another table; unseen levels are errors.
 
@@ -85,6 +88,7 @@ def table_source(
         exposure: as for weights.
         groups: arrays or columns that replace those of the same role.
         left_out: which rows are left out.
+        known: groupings of that table; by default keys are learned from this one.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
@@ -96,13 +100,20 @@ def table_source(
     opening = Opening(memory, left_out, frozenset(text))
     medium = _open(data, columns, opening, roles, groups)
     check_table(terms, medium)
-    return table_rows(medium, terms, memory, block)
+    return table_rows(medium, terms, memory, block, known)
 
 
-def predictors(terms: Terms, data: Any, offset: Any = None, exposure: Any = None) -> Source:
-    """Blocks of X and the offset, or None, of a table without a response."""
-    alone = replace(terms, response=None, weight=None, groups=())
-    return table_source(data, alone, offset=offset, exposure=exposure)
+def predictors(
+    terms: Terms,
+    data: Any,
+    offset: Any = None,
+    exposure: Any = None,
+    effects: Sequence[Grouping] = (),
+) -> Source:
+    """Blocks of X and the offset, or None, of a table without a response; codes of its effects."""
+    by = tuple(group for group in terms.groups if group.role == "effects" and effects)
+    alone = replace(terms, response=None, weight=None, groups=by)
+    return table_source(data, alone, offset=offset, exposure=exposure, known=effects)
 
 
 def _group_columns(groups: Sequence[Asked]) -> tuple[GroupColumns, ...]:

@@ -12,7 +12,7 @@ from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.task import Task
+from masgrad.fitting.task import Task, refuse_effects
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.penalties.penalty import Penalty
@@ -59,6 +59,11 @@ def fit(
     """
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     task = _task("fit", model, data, given | keywords)
+    if task.terms is not None and task.terms.effects:
+        from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
+        from masgrad.fitting.effects.fits.result import EffectsResult
+
+        return EffectsResult.of(with_omitted(fit_effects(task), task.left_out))
     if task.terms is not None and task.terms.large:
         from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
         from masgrad.fitting.levels.result import LevelsResult
@@ -104,6 +109,7 @@ def penalty_path(
     known = ("penalty", "weights", "count", *PATH_KEYWORDS)
     given = {"penalty": penalty, "weights": weights}
     task = _task("penalty_path", model, data, given | keywords, known)
+    refuse_effects(task.terms, "a path of penalised fits")
     if task.terms is not None and task.terms.large:
         large = task.terms.large[0]
         raise InputError(
@@ -144,7 +150,8 @@ def glm(
 
     Args:
         formula: such as "y ~ a + C(g) + log(b) + a:b"; an intercept is there unless removed by
-            "- 1". Columns of text are categories.
+            "- 1". Columns of text are categories. After a bar stand fixed effects, of any number of
+            levels: "y ~ a | firm + year", "y ~ a | firm^year".
         data: a table (pandas, polars, pyarrow), or Parquet, Arrow and CSV files: a path, glob,
             directory or a list.
         family: "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "tweedie(1.5)" or

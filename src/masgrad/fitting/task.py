@@ -49,6 +49,14 @@ class Task:
         return trusted and not self.model.family.canonical  # pyright: ignore
 
 
+def refuse_effects(terms: "Terms | None", what: str) -> None:
+    """Refuse fixed effects where there is no place for them."""
+    if terms is not None and terms.effects:
+        raise InputError(
+            f"{what} has no fixed effects; write levels as columns, C({terms.effects[0].name})"
+        )
+
+
 def check_task(task: Task) -> None:
     """Refuse options that this model or this source cannot serve."""
     options, again = task.options, task.source.rereadable

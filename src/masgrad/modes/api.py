@@ -16,6 +16,7 @@ from masgrad.fitting.optimise.start import coordinates_of
 from masgrad.fitting.options import Options
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import Sample, as_source, random_rows, take_sample
+from masgrad.fitting.task import refuse_effects
 from masgrad.models.model import Model, check_model
 from masgrad.modes.explore import Quest, Stages, explore
 from masgrad.modes.records import Landscape
@@ -106,7 +107,8 @@ def _quest(
     keywords: dict[str, Any],
 ) -> Quest:
     formula, memory, block = options.formula, options.memory, options.block_size
-    source, _ = as_source(model, data, formula, memory, block, **options.roles)
+    source, terms = as_source(model, data, formula, memory, block, **options.roles)
+    refuse_effects(terms, "a landscape")
     if not source.rereadable:
         raise InputError(
             "an iterator can be read once, and a landscape needs more; give mg.Stream(function) "

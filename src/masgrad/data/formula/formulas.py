@@ -10,9 +10,10 @@ import ast
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from masgrad.data.formula.effects import Columns, split_effects
 from masgrad.data.formula.expressions import (
     FUNCTIONS,
     LEARNED,
@@ -63,6 +64,12 @@ class Factor(NamedTuple):
 class Formula:
     """The response and the terms of X, each a product of factors; () is the intercept.
 
+    Attributes:
+        text: the formula as written.
+        response: the column of y.
+        terms: of X, without an intercept if there are effects.
+        effects: the columns of each fixed effect.
+
     Example:
         >>> [":".join(f.name for f in term) for term in parse("y ~ a + a:C(g)").terms]
         ['', 'a', 'a:C(g)']
@@ -71,6 +78,7 @@ class Formula:
     text: str
     response: str
     terms: tuple[tuple[Factor, ...], ...]
+    effects: tuple[Columns, ...] = ()
 
     @property
     def factors(self) -> dict[str, Factor]:
@@ -80,19 +88,38 @@ class Formula:
     def columns(self) -> tuple[str, ...]:
         """The columns that a table must have: the response first."""
         used = (c for factor in self.factors.values() for c in columns_of(factor.expression))
-        return tuple(dict.fromkeys([self.response, *used]))
+        by = (name for columns in self.effects for name in columns)
+        return tuple(dict.fromkeys([self.response, *used, *by]))
 
 
 def parse(formula: str, columns: Sequence[str] | None = None) -> Formula:
     """Parse a formula such as "y ~ a + b:C(g)"; "." stands for `columns` other than y."""
     if not isinstance(formula, str):
         raise InputTypeError(f"a formula such as 'y ~ a + b' is needed, got {formula!r:.80}")
-    parsed = _sum_of_columns(formula) or _by_formulaic(formula, columns)
+    before, effects = split_effects(formula) if "|" in formula else (formula, ())
+    if columns is not None:  # "." is none of the effects' columns
+        columns = [name for name in columns if (name,) not in effects]
+    parsed = _sum_of_columns(before) or _by_formulaic(before, columns)
+    if effects:
+        parsed = _with_effects(parsed, formula, effects)
     if not parsed.terms:
         raise InputError(f"formula {formula!r} has no right-hand side; name a column, or 1")
     if any(parsed.response in columns_of(f.expression) for f in parsed.factors.values()):
         raise InputError(f"formula {formula!r} has the response {parsed.response!r} on both sides")
     return parsed
+
+
+def _with_effects(before: Formula, text: str, effects: tuple[Columns, ...]) -> Formula:
+    """The formula with its effects, which absorb the intercept."""
+    terms = tuple(term for term in before.terms if term)
+    if not terms:
+        raise InputError(
+            f"formula {text!r} has effects alone; name a column before the bar whose coefficient "
+            "is wanted"
+        )
+    if (before.response,) in effects:
+        raise InputError(f"formula {text!r} has the response {before.response!r} on both sides")
+    return replace(before, text=text, terms=terms, effects=effects)
 
 
 def of_columns(response: str, columns: Sequence[str], intercept: bool = True) -> Formula:

@@ -52,7 +52,7 @@ def learn(
         n: Number(n, f.expression) for n, f in formula.factors.items() if n not in categories
     }
     names = [tuple(factor.name for factor in term) for term in formula.terms]
-    products = tuple(full_rank(names, set(categories)))
+    products = _products(names, set(categories), absorbed=bool(formula.effects))
     terms = Terms(formula.response, numbers, products, weight, offset, exposure)
     check_types(terms, medium)
     known = _fitted(numbers, medium, weight) | _learned(formula, categories, medium, weight)
@@ -217,6 +217,15 @@ def _check_finite(good: np.ndarray, columns: Sequence[str], medium: Medium, row:
 
 
 # Which categories lose their base level.
+
+
+def _products(
+    terms: list[tuple[str, ...]], categories: set[str], absorbed: bool
+) -> tuple[Coded, ...]:
+    """The products that make up X; those beside an intercept that fixed effects have absorbed."""
+    if not absorbed:
+        return tuple(full_rank(terms, categories))
+    return tuple(coded for coded in full_rank([(), *terms], categories) if coded)
 
 
 def full_rank(terms: Iterable[Sequence[str]], categories: set[str]) -> list[Coded]:

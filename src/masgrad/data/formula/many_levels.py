@@ -43,7 +43,8 @@ def many_levels(terms: Terms) -> ManyLevels:
         first, second = (factor.name for factor in large[:2])
         raise InputError(
             f"{first} and {second} have more than {DENSE_LEVELS:,} levels each, and one category "
-            "of a formula may; group the levels of the other, or leave it out"
+            "of a formula may; write the other as a fixed effect after a bar, "
+            f"'| {large[1].column}', or group its levels"
         )
     return _located(terms, large[0])
 

@@ -163,6 +163,11 @@ class Terms:
         return sum(width for _, width, places in self._plan if places) >= CODED_COLUMNS
 
     @property
+    def effects(self) -> tuple[GroupColumns, ...]:
+        """The columns whose levels have fixed effects."""
+        return tuple(group for group in self.groups if group.role == "effects")
+
+    @property
     def large(self) -> list[Category]:
         """Categories of so many levels that their columns are not written out, nor their Gram."""
         categories = (f for f in self.factors.values() if isinstance(f, Category))

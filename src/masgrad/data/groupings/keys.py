@@ -4,6 +4,7 @@ Codes are given in the order in which keys are first seen. Keys are learned whil
 that no read is spent on finding them, and a key has one code in all blocks and reads.
 """
 
+import copy
 import threading
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
@@ -22,6 +23,9 @@ WIDEST_TABLE = 1 << 25
 
 SPARSE_TABLE = 16
 """Entries of that table for each row from which new keys are sorted instead of marked in it."""
+
+FIRST_ROWS = 1 << 17
+"""Rows from which keys are learned before all others are looked up."""
 
 WHOLE_FLOATS = 2.0**53
 """Size up to which a float keeps every whole number."""
@@ -56,7 +60,7 @@ class Keys:
         self.name, self.values = name, []
         self._known: dict[Any, int] = {}
         self._table, self._low = np.empty(0, np.int32), 0
-        self._lock = threading.Lock()
+        self._lock, self._learns = threading.Lock(), True
 
     def __len__(self) -> int:
         return len(self.values)
@@ -74,16 +78,38 @@ class Keys:
     def codes_of_distinct(self, keys: Iterable[Any]) -> np.ndarray:
         """The codes of distinct keys, plain Python values; None is missing."""
         with self._lock:
-            return np.array([self._code(key) for key in keys], np.int32)
+            return self._codes(keys)
 
     def key(self, code: int) -> Any:
         """The key of a code."""
         return self.values[code]
 
+    def closed(self) -> "Keys":
+        """The same keys, to which none is added: a new one has the code `NO_KEY`."""
+        other = copy.copy(self)
+        other._table, other._lock, other._learns = self._table.copy(), threading.Lock(), False
+        return other
+
+    def _codes(self, keys: Iterable[Any]) -> np.ndarray:
+        """The codes of keys, one by one."""
+        return np.array([self._code(key) for key in keys], np.int32)
+
+    def _codes_of_new(self, keys: list[Any]) -> np.ndarray:
+        """The codes of distinct keys that have none yet."""
+        if not self._learns:
+            return np.full(len(keys), NO_KEY, np.int32)
+        start = len(self.values)
+        codes = range(start, start + len(keys))
+        self._known.update(zip(keys, codes, strict=True))
+        self.values += keys
+        return np.array(codes, np.int32)
+
     def _code(self, key: Any) -> int:
         if key is None:
             return NO_KEY
         code = self._known.get(key)
+        if code is None and not self._learns:
+            return NO_KEY
         if code is None:
             code = self._known[key] = len(self.values)
             self.values.append(key)
@@ -108,15 +134,24 @@ class Keys:
             return np.empty(0, np.int32)
         low, high = int(values.min()), int(values.max())
         if not self._covers(low, high):
-            distinct, inverse = np.unique(values, return_inverse=True)
-            return np.array([self._code(key) for key in distinct.tolist()], np.int32)[inverse]
+            import pandas as pd
+
+            inverse, distinct = pd.factorize(values)
+            return self._codes(distinct.tolist())[inverse]
+        few = values[:FIRST_ROWS]  # they have most of the keys, unless these are very many
+        rest = values[FIRST_ROWS:]
+        found = [self._of_covered(part) for part in (few, rest) if len(part)]
+        return np.concatenate(found) if len(found) > 1 else found[0]
+
+    def _of_covered(self, values: np.ndarray) -> np.ndarray:
+        """The codes of whole numbers that have a place in the table."""
         at = values.astype(np.int64) - self._low
         codes = self._table[at]
         new = at[codes < 0]
         if len(new):
             places = _in_order_of_appearance(new, len(self._table))
             keys = (places + self._low).astype(values.dtype).tolist()
-            self._table[places] = np.array([self._code(key) for key in keys], np.int32)
+            self._table[places] = self._codes_of_new(keys)
             codes = self._table[at]
         return codes
 
@@ -184,10 +219,24 @@ class CombinedKeys(Keys):
 
     def codes_of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
         """The codes of combinations, given those of each column; `NO_KEY` if one has none."""
-        total, missing = codes[0], np.any([c < 0 for c in codes], axis=0)
+        known = np.all([c >= 0 for c in codes], axis=0)
+        if not known.all():
+            found = np.full(len(known), NO_KEY, np.int32)
+            found[known] = self.codes_of([c[known] for c in codes]) if known.any() else NO_KEY
+            return found
+        total = codes[0]
         for stage, more in zip((*self._stages, self), codes[1:], strict=True):
             total = stage.codes((total.astype(np.int64) << 32) + more)
-        return np.where(missing, np.int32(NO_KEY), total)
+            if not self._learns and (total < 0).any():  # a combination that is not known
+                return self.codes_of([np.where(total < 0, NO_KEY, c) for c in codes])
+        return total
+
+    def closed(self) -> "CombinedKeys":
+        other = super().closed()
+        assert isinstance(other, CombinedKeys)
+        other.columns = [keys.closed() for keys in self.columns]
+        other._stages = [keys.closed() for keys in self._stages]
+        return other
 
     def key(self, code: int) -> tuple[Any, ...]:
         """The keys that a code combines."""

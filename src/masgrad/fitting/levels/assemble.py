@@ -15,9 +15,9 @@ from masgrad.fitting.assemble import FEW_ROWS
 from masgrad.fitting.fitted import FitInfo
 from masgrad.fitting.levels.arrow import Eliminated, Sandwich, Vector, eliminate
 from masgrad.fitting.levels.coefficients import standard_errors
+from masgrad.fitting.levels.descent import LevelEstimate
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.fitted import SHOWN_LEVELS, LevelsFitted
-from masgrad.fitting.levels.newton import LevelEstimate
 from masgrad.fitting.levels.start import LevelStart
 from masgrad.fitting.levels.sums import LevelSums
 from masgrad.fitting.objective.local_model import LocalModel
@@ -162,7 +162,16 @@ def assemble_levels(
         status=status,
         terms=task.terms,
         kind=task.model.in_words,
-        notes=(*found.notes, *_notes(design), *_on_few_rows(task.model, design, sums.weight)),
+        notes=(
+            *found.notes,
+            *_notes(design),
+            *incidental_parameters(
+                task.model,
+                design.many.category.column,
+                int(design.live.sum()),
+                sums.weight,
+            ),
+        ),
         memory=task.options.memory,
         has_offset=options.offset is not None or options.exposure is not None,
     )
@@ -212,21 +221,21 @@ def _warn(
         )
 
 
-def _on_few_rows(model: Model, design: LevelDesign, weight: float) -> list[str]:
-    """A note on incidental parameters: levels from few rows bias the other coefficients.
+def incidental_parameters(model: Model, column: str, levels: int, weight: float) -> list[str]:
+    """A note on levels from few rows, which bias the other coefficients.
 
     They do not where the scores of the others, at the levels' own optimum, have mean 0.
     """
     assert isinstance(model, GLM)
-    each = weight / max(int(design.live.sum()), 1)
+    each = weight / max(levels, 1)
     exempt = (model.family.name, model.family.link) in UNBIASED or each > MANY_ROWS_EACH
     return (
         []
         if exempt
         else [
-            f"Levels of {design.many.category.column} have {each:.0f} rows each on average: their "
-            "errors bias the other coefficients by a share of about one over that (incidental "
-            "parameters), and intervals leave it out."
+            f"Levels of {column} have {each:.0f} rows each on average: their errors bias the other "
+            "coefficients by a share of about one over that (incidental parameters), and intervals "
+            "leave it out."
         ]
     )
 
@@ -238,7 +247,12 @@ def _notes(design: LevelDesign) -> list[str]:
         f"{SHOWN_LEVELS} of {many.size:,} coefficients of {many.category.name} are shown; "
         "result.to_frame() has all of them."
     )
-    return [shown, *([f"{advice[0].upper()}{advice[1:]}."] if advice else [])]
+    column = many.category.column
+    bar = (
+        f"Where levels of {column} are not themselves of interest, '| {column}' at the formula's "
+        "end makes fixed effects of them: there may be several groupings, and clusters."
+    )
+    return [shown, bar, *([f"{advice[0].upper()}{advice[1:]}."] if advice else [])]
 
 
 def base_advice(design: LevelDesign) -> str:

@@ -18,15 +18,10 @@ from masgrad.fitting.identification.checks import explain, without_minimum
 from masgrad.fitting.identification.enough import check_responses
 from masgrad.fitting.levels.arrow import Vector, eliminate
 from masgrad.fitting.levels.assemble import assemble_levels, rounding_squares
+from masgrad.fitting.levels.descent import LevelEstimate, decrement_of
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.fitted import LevelsFitted
-from masgrad.fitting.levels.newton import (
-    LevelEstimate,
-    LevelNewton,
-    decrement_of,
-    newton_step,
-    varies_within,
-)
+from masgrad.fitting.levels.newton import LevelNewton, newton_step, varies_within
 from masgrad.fitting.levels.start import LevelStart, first_read
 from masgrad.fitting.levels.sums import LevelReader, LevelSums
 from masgrad.fitting.objective.coordinates import identity
@@ -118,13 +113,13 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         point, sums = Vector(point.columns[kept], point.levels), sums.only(kept)
     newton = LevelNewton(
         objective,
-        levels.design,
-        names,
         start.largest(levels.design),
         rounding_squares(model, start.constants),
         tolerance=TIGHTER * options.tolerance,
         most_reads=options.most_reads,
         exact=family.name == "gaussian" and family.canonical,
+        design=levels.design,
+        names=names,
     )
     done = newton.minimise(levels.read, point, sums)
     _check_information(done.sums, levels.design)
@@ -189,5 +184,6 @@ def _with_moments(
         why = InputError("the Hessian is not positive definite at the estimate")
         raise without_minimum(GLM(levels.family), why, "try another link, or group the levels")
     step = newton_step(sums, bread)
-    length = decrement_of(sums, step, levels.family.dispersed, newton.floor)
+    slope = sums.gradient.dot(step)
+    length = decrement_of(sums, slope, levels.family.dispersed, newton.floor)
     return replace(done, sums=sums, decrement=length, reads=done.reads + 1)

@@ -1,85 +1,28 @@
-"""Damped Newton steps over reads, with the levels eliminated.
-
-Every read sums the gradient and H at a point, and the loss of all rows decides whether the step to
-it is kept or halved. The length of a step in standard errors of the worst contrast is
-
-    decrement = sqrt(G' H^-1 G / dispersion)
-
-Reads end once it is small, and no row at the end of its range is carried by its own Newton step:
-in separated rows every Newton step does that, however short it is in standard errors
-(`identification/rank.py`). Where the loss is not convex steps are Fisher's scoring.
+"""Newton steps with the levels of one category eliminated.
 
 A level of a few rows may be where its curvature vanishes, such as that of a Poisson mean near 0,
 and a step g / d of its own would end nowhere. So d is at least |g| / 4 in a step, unless the loss
-is quadratic; as g vanishes this changes nothing.
+is quadratic; as g vanishes this changes nothing. Where the loss is not convex steps are Fisher's
+scoring.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from masgrad.errors import IdentificationError
-from masgrad.fitting.identification.checks import optimum_on_border
-from masgrad.fitting.identification.rank import KEEPS_SIGN, listed
+from masgrad.fitting.identification.rank import listed
 from masgrad.fitting.levels.arrow import COLLINEAR, Eliminated, Vector, eliminate, schur_complement
+from masgrad.fitting.levels.descent import Descent, Step, decrement_of
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.sums import LevelSums
-from masgrad.fitting.objective.objective import Objective
 from masgrad.models.gram import scaled_spectrum
-
-NEAR = 1.0
-"""Decrement from which the next read sums M as well: it is likely to be the last."""
-
-LEAST_FALL = 1e-4
-"""Share of the fall that the gradient promises, without which a step is halved."""
-
-ROUNDING = 1e-12
-"""Relative rise of a sum of losses that is rounding."""
-
-MOST_HALVINGS = 30
-
-READS_IN_DOUBT = 10
-"""Reads after the decrement is small in which the steps may still carry a row."""
 
 WITHIN_SHARE = 1e-10
 """Share of a column's variation within levels below which it does not vary there."""
 
 LONGEST = 4.0
 """Longest move of a level in a step, in units of its predictor, beyond that of the columns."""
-
-Read = Callable[[Vector, bool], LevelSums]
-"""Sums at a point, with M or without it."""
-
-
-@dataclass(frozen=True)
-class LevelEstimate:
-    """Where the reads ended.
-
-    Args:
-        point: the estimate.
-        sums: there, or a short step before it.
-        decrement: of the last point that was read.
-        correction: decrement of the last step but one.
-        reads: number of reads.
-    """
-
-    point: Vector
-    sums: LevelSums
-    decrement: float
-    correction: float
-    reads: int
-
-
-def decrement_of(sums: LevelSums, step: Vector, dispersed: bool, floor: float) -> float:
-    """The length of a Newton step in standard errors of the worst contrast.
-
-    It is 0 where X^2 is below `floor`, what rounding errors leave of a perfect fit.
-    """
-    if dispersed and sums.squares <= floor:
-        return 0.0
-    unit = sums.squares / sums.weight if dispersed else 1.0
-    return float(np.sqrt(max(-sums.gradient.dot(step), 0.0) / unit))
 
 
 def newton_step(sums: LevelSums, bread: Eliminated) -> Vector:
@@ -89,75 +32,30 @@ def newton_step(sums: LevelSums, bread: Eliminated) -> Vector:
 
 
 @dataclass(frozen=True)
-class LevelNewton:
+class LevelNewton(Descent):
     """Newton steps for the mean loss of rows with very many levels.
 
     Args:
-        objective: the loss.
         design: the columns, for messages.
         names: of all columns of X.
-        largest: the largest |z| of each column, (q,).
-        floor: X^2 that rounding errors leave.
-        tolerance: decrement at which reads end.
-        most_reads: number of reads.
-        exact: whether one step is exact, for least squares.
     """
 
-    objective: Objective
     design: LevelDesign
     names: tuple[str, ...]
-    largest: np.ndarray
-    floor: float
-    tolerance: float
-    most_reads: int
-    exact: bool
 
-    def minimise(self, read: Read, point: Vector, sums: LevelSums) -> LevelEstimate:
-        """The optimum, from a point with its sums."""
-        correction, reads, doubts, dispersed = np.inf, 1, 0, self.objective.dispersed
-        while True:
-            damped = self._damped(sums)
-            step = newton_step(sums, self._bread(damped, first=reads == 1))
-            length = decrement_of(sums, step, dispersed, self.floor) + _held_back(sums, damped)
-            settled = self._is_settled(sums, step)
-            if length <= self.tolerance and settled:
-                point = point.plus(step)
-                break
-            doubts += length <= self.tolerance
-            if doubts > READS_IN_DOUBT:
-                raise self._separated(step.columns)
-            if reads >= self.most_reads:
-                break
-            meat = self.exact or length <= NEAR
-            point, sums, more = self._descend(lambda at, m=meat: read(at, m), point, sums, step)
-            reads, correction = reads + more, length
-        return LevelEstimate(point, sums, length, min(correction, 1e300), reads)
+    def step_from(self, sums: LevelSums, first: bool, point: Vector) -> Step:
+        del point
+        damped = self._damped(sums)
+        step = newton_step(sums, self._bread(damped, first))
+        slope = sums.gradient.dot(step)
+        length = decrement_of(sums, slope, self.objective.dispersed, self.floor)
+        return Step(step, length + _held_back(sums, damped), slope)
 
-    def _descend(
-        self, read: Callable[[Vector], LevelSums], point: Vector, sums: LevelSums, step: Vector
-    ) -> tuple[Vector, LevelSums, int]:
-        """The step, halved until the loss of all rows falls; and the reads that it took."""
-        slope, share = sums.gradient.dot(step), 1.0
-        slack = ROUNDING * (abs(sums.loss) + sums.weight)
-        for reads in range(1, MOST_HALVINGS + 1):
-            there = point.plus(step, share)
-            found = read(there)
-            lower = found.loss <= sums.loss + LEAST_FALL * share * slope + slack
-            if lower and np.isfinite(found.gradient.columns).all():
-                return there, found, reads
-            share /= 2
-        raise optimum_on_border(self.objective) if self.objective.bounded else self._no_descent()
+    def separated(self, step: Vector) -> IdentificationError:
+        return self._separated(step.columns)
 
-    def _no_descent(self) -> IdentificationError:
-        return IdentificationError(
-            "the loss falls along no Newton step: it has no minimum that could be found, or "
-            "columns are nearly collinear; rescale or drop columns, or choose another link"
-        )
-
-    def _is_settled(self, sums: LevelSums, step: Vector) -> bool:
-        """Whether no row at a boundary is carried by its own Newton step: an optimum exists."""
-        farthest = np.abs(step.levels).max(initial=0.0) + self.largest @ np.abs(step.columns)
-        return float(farthest) * sums.pace < KEEPS_SIGN
+    def farthest(self, step: Vector) -> float:
+        return float(np.abs(step.levels).max(initial=0.0) + self.largest @ np.abs(step.columns))
 
     def _damped(self, sums: LevelSums) -> LevelSums:
         """The sums with d large enough for no level to move far by itself."""
@@ -173,10 +71,10 @@ class LevelNewton:
             return found
         S = schur_complement(sums.hessian)
         if not np.isfinite(S).all():
-            raise self._no_descent()
+            raise self.no_descent()
         size, values, Q = scaled_spectrum(S)
         if values[0] > COLLINEAR:
-            raise self._no_descent()
+            raise self.no_descent()
         if not first and sums.pace:  # it was regular: information has vanished on the way
             raise self._separated(Q[:, 0] / size)
         raise IdentificationError(

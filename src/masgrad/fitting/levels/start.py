@@ -57,7 +57,7 @@ class Totals(NamedTuple):
         mean, squares = np.zeros(X.shape[1]), np.full(X.shape[1], float(len(y)))
         mean[X.at] = X.numbers.mean(0)
         squares[X.at] = np.square(X.numbers - mean[X.at]).sum(0)
-        inside = (y > _lowest(family)) * 1.0, (y < family.highest) * 1.0
+        inside = (y > lowest_mean(family)) * 1.0, (y < family.highest) * 1.0
         known = np.zeros(size) if offset is None else sums(codes, size, rows.weighted(offset))
         return cls(
             len(y),
@@ -93,7 +93,7 @@ class Totals(NamedTuple):
         )
 
 
-def _lowest(family: Family) -> float:
+def lowest_mean(family: Family) -> float:
     """The lowest response, or the end of the means' range for Gaussian responses."""
     positive = family.name == "gaussian" and family.link != "identity"
     return 0.0 if positive else family.lowest

@@ -45,6 +45,10 @@ class LevelSums(NamedTuple):
     squares: float
     pace: float
 
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.gradient.columns).all())
+
     def plus(self, other: "LevelSums") -> "LevelSums":
         """The sums over the rows of both."""
         return LevelSums(
@@ -123,15 +127,16 @@ class LevelReader:
                 arrow(r * r) if meat else None,
                 arrow(family.information(t)) if information else None,
                 float(rows.weighted(squares).sum()) if family.dispersed else 0.0,
-                self._pace(y, r, w),
+                pace_of(family, y, r, w),
             )
 
-    def _pace(self, y: np.ndarray, r: np.ndarray, w: np.ndarray) -> float:
-        """The largest l'' / |l'| of rows at a boundary: one over their own Newton step."""
-        if not self.family.separable:
-            return 0.0
-        edge = ((y == self.family.lowest) | (y == self.family.highest)) & (r != 0)
-        return float(np.abs(w[edge] / r[edge]).max(initial=0.0))
+
+def pace_of(family: Family, y: np.ndarray, r: np.ndarray, w: np.ndarray) -> float:
+    """The largest l'' / |l'| of rows at a boundary: one over their own Newton step."""
+    if not family.separable:
+        return 0.0
+    edge = ((y == family.lowest) | (y == family.highest)) & (r != 0)
+    return float(np.abs(w[edge] / r[edge]).max(initial=0.0))
 
 
 def check_block(rows: LevelRows, family: Family, block: Rows) -> None:

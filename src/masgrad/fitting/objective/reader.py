@@ -36,6 +36,8 @@ Done = TypeVar("Done")
 Observe = Callable[[int, Rows], None]
 """Called with the number of a block and its rows."""
 
+Parting = tuple[Iterable[Any], Callable[[Any], Rows | None]]  # pieces, what makes rows of each
+
 
 def _same(rows: Rows) -> Rows:
     return rows
@@ -147,9 +149,10 @@ class Reader:
 
     def workers(self, objective: Objective, rows: int | None) -> int:
         """Number of threads that sum over this many rows."""
-        return self._threads_for(rows) if objective.linear else 1
+        return self.threads_for(rows) if objective.linear else 1
 
-    def _threads_for(self, rows: int | None) -> int:
+    def threads_for(self, rows: int | None) -> int:
+        """Number of threads that sum over this many rows of linear predictors."""
         if rows is not None and rows < ROWS_FOR_THREADS:
             return 1
         return self.threads
@@ -170,17 +173,17 @@ class Reader:
                 return
 
     def each_block(
-        self, work: Callable[[Rows], Done], workers: int | None = None
+        self, work: Callable[[Rows], Done], workers: int | None = None, parts: Parting | None = None
     ) -> Iterator[Done]:
-        """Results of `work` on every block of all rows, in order; rows are counted."""
-        source, total = self.source, 0
-        workers = self._threads_for(source.count) if workers is None else workers
+        """Results of `work` on every block, or on other parts, in order; rows are counted."""
+        pieces, make = parts or (self.source.pieces(), self.source.made)
+        workers, total = workers or self.threads_for(self.source.count), 0
 
         def counted(piece: Any) -> tuple[int, Done] | None:
-            rows = source.made(piece)
+            rows = make(piece)
             return None if rows is None else (count_rows(rows), work(rows))
 
-        for done in self.each(counted, source.pieces(), workers):
+        for done in self.each(counted, pieces, workers):
             if done is not None:
                 total += done[0]
                 self.monitor.tick(done[0])

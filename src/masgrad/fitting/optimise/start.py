@@ -273,6 +273,13 @@ def mean_response(family: Family, rows: Rows) -> float:
     return max(mean, 0.1 / len(y)) if family.lowest == 0 else mean
 
 
+def pulled_predictors(family: Family, y: np.ndarray, mean: float) -> np.ndarray:
+    """The link of responses pulled halfway to their mean."""
+    pulled = (y + mean) / 2
+    pulled = pulled if family.lowest > -np.inf else np.maximum(pulled, 0.1 * mean)
+    return np.asarray(family.predictor(pulled))
+
+
 def scoring_start(
     objective: Objective, parts: Iterable[tuple[Rows, float]], mean: float
 ) -> np.ndarray:
@@ -287,9 +294,7 @@ def scoring_start(
     assert family is not None
     for rows, factor in parts:
         y, a, offset = rows[1], weight_of(rows), offset_of(rows)
-        pulled = (y + mean) / 2
-        pulled = pulled if family.lowest > -np.inf else np.maximum(pulled, 0.1 * mean)
-        t = family.predictor(pulled)
+        t = pulled_predictors(family, y, mean)
         w = family.information(t) * (factor if a is None else factor * a)
         U = objective.features(rows)
         A = A + U.T @ (w[:, None] * U)

@@ -76,6 +76,17 @@ class Tested(abc.ABC):
         """Index of the constant column, if there is one."""
 
     @property
+    def absorbed(self) -> str | None:
+        """Fixed effects and their number, in words; None without any."""
+        return None
+
+    @property
+    def r2_within(self) -> float | None:
+        """1 - the residuals' sum of squares over that of the responses less their fixed effects,
+        of least squares; None without effects."""
+        return None
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The parameters' names, or theta[0], theta[1], ..."""
         return self.names or tuple(f"theta[{j}]" for j in range(len(self.theta)))

@@ -29,7 +29,7 @@ class Missing:
     def see(self, X: Any, t: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Count a block: its rows, predictors and means; a mask of rows without a prediction."""
         none = ~np.isfinite(t) | np.isnan(means)
-        return self._seen(none, lambda row: self._reason(X[row : row + 1], float(t[row])))
+        return self.seen(none, lambda row: self.reason(X[row : row + 1], float(t[row])))
 
     def see_rows(self, rows: Rows, none: np.ndarray) -> np.ndarray:
         """The same for rows of any pytree, of which some (`none`) have no prediction."""
@@ -43,9 +43,10 @@ class Missing:
                 return "its prediction is not finite"
             return "a value of it is not finite" if names[0] is None else f"{names[0]!r} is missing"
 
-        return self._seen(none, reason)
+        return self.seen(none, reason)
 
-    def _seen(self, none: np.ndarray, reason: Callable[[int], str]) -> np.ndarray:
+    def seen(self, none: np.ndarray, reason: Callable[[int], str]) -> np.ndarray:
+        """Count a block of which some rows have no prediction, for a reason by row."""
         if none.any():
             row = int(np.argmax(none))
             if not self.count:
@@ -54,7 +55,8 @@ class Missing:
         self.rows += len(none)
         return none
 
-    def _reason(self, X: Any, t: float) -> str:
+    def reason(self, X: Any, t: float) -> str:
+        """Why a row, (1, p), with the predictor t has no prediction."""
         x = np.asarray(X)[0]
         wrong = np.flatnonzero(~np.isfinite(x))
         if not len(wrong) and np.isnan(t):

@@ -142,7 +142,7 @@ def _sandwich(
     noise = _gradient_noise(objective, seen, sample.design_effect)
     count = observations(local, options)
     C = covariance(own, meat.cov_type, objective.dispersed, null.directions, count)
-    C, repaired = _positive(objective, C, meat)
+    C, repaired = without_negative(objective, C, meat.clusters)
     perfect = not null.size and is_perfect(objective, sample, local)
     if perfect:
         C, local = np.zeros_like(C), replace(local, squares=0.0)
@@ -165,11 +165,11 @@ def _sandwich(
     )
 
 
-def _positive(
-    objective: Objective, C: np.ndarray, meat: Meat
+def without_negative(
+    objective: Objective, C: np.ndarray, clusters: Clustered | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """The covariance of phi; that of theta has no negative eigenvalue, and a note if it had one."""
-    if meat.clusters is None or len(meat.clusters.ways) == 1:
+    if clusters is None or len(clusters.ways) == 1:
         return C, ()
     fixed, repaired = positive_part(objective.coordinates.cov(C))
     if not repaired:

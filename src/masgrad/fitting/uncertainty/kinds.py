@@ -22,16 +22,22 @@ def observations(local: LocalModel, options: Options) -> float:
 
 
 def covariance(
-    local: LocalModel, cov_type: str, dispersed: bool, null_basis: np.ndarray, count: float
+    local: LocalModel,
+    cov_type: str,
+    dispersed: bool,
+    null_basis: np.ndarray,
+    count: float,
+    absorbed: int = 0,
 ) -> np.ndarray:
     """Covariance of phi, (p, p), with the directions of `null_basis` (p, k) held fixed.
 
-    `count` is the number of observations.
+    `count` is the number of observations, and `absorbed` that of parameters that were estimated
+    besides phi: fixed effects.
     """
     part, B = restrict(local, null_basis)
-    free = B.shape[1]
-    if not free:
+    if not B.shape[1]:
         return np.zeros_like(local.hessian)
+    free = B.shape[1] + absorbed
     if count <= free and (cov_type == "HC1" or (cov_type == "nonrobust" and dispersed)):
         raise InputError(
             f"cov_type={cov_type!r} divides by N - p, and N = {count:g} (weights are "

@@ -35,6 +35,7 @@ MODEL: tuple[Fact, ...] = (
     ("Dep. variable", lambda r: None if r.terms is None else r.terms.response),
     ("No. rows", lambda r: f"{r.nobs:,}"),
     ("Parameters", lambda r: f"{len(r.theta)}"),
+    ("Fixed effects", lambda r: r.absorbed),
     ("Status", lambda r: str(r.status)),
     ("Covariance", lambda r: r.cov_type),
     ("Clusters", lambda r: None if r.clusters is None else r.clusters.in_words),
@@ -51,6 +52,7 @@ FIT: tuple[Fact, ...] = (
     ("Predicted remainder (s.e.)", lambda r: f"{r.fit_info.remainder:.2g}"),
     ("Condition number of H", lambda r: f"{r.fit_info.condition:.3g}"),
     ("Deviance", lambda r: _decimal(r.deviance)),
+    ("R-squared within", lambda r: None if r.r2_within is None else f"{r.r2_within:.4f}"),
     ("Dispersion", lambda r: None if r.dispersion is None else f"{r.dispersion:.4g}"),
 )
 """About how the estimate was reached, on the right."""

@@ -1,0 +1,1 @@
+"""Fixed effects: linear effects of the levels of one or more groupings, eliminated exactly."""

@@ -1,0 +1,1 @@
+"""Fits with effects: from the formula's bar to a result."""
