@@ -95,6 +95,16 @@ def test_the_penalty_pages_examples_run(capsys):
     assert "cv chose" in capsys.readouterr().out
 
 
+def test_the_panel_pages_examples_run(capsys):
+    scope: dict = {}
+    run_blocks((ROOT / "docs/panels.md").read_text(), scope)
+    r, out = scope["r"], capsys.readouterr().out
+    assert abs(r.params["x"] - 1) < 5 * r.bse["x"] and "firm (400), year (10)" in out
+    poisson = scope["poisson"]
+    assert abs(poisson.params["x"] - 0.2) < 5 * poisson.bse["x"]
+    assert "were left out for missing values: x" in out
+
+
 @pytest.mark.long
 def test_the_theory_pages_examples_run(capsys):
     scope: dict = {}
