@@ -64,7 +64,7 @@ campaign: $(STAMP)
 	$(BIN)/python benchmarks/campaign.py --seed $(SEED) --page benchmarks/campaign.md
 
 coverage: $(STAMP)
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/fits_coverage.py
 
 coverage-penalties: $(STAMP)
 	$(BIN)/python benchmarks/penalties_coverage.py

@@ -24,7 +24,7 @@ from multiprocessing import get_context
 
 # One thread for each worker, said before NumPy is imported; workers inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["NPROC"] = "1"
-sys.path.append(str(pathlib.Path(__file__).resolve().parent))  # last: coverage.py would hide one
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 from campaign_page import page, summary
 from campaign_problems import Problem, draw
 from campaign_verdicts import GOOD, SLOW, UNDECIDED, Record, record_of, run

@@ -37,8 +37,6 @@ from penalties_programs import (
 )
 from penalties_report import GAP, Measured, bars_in_memory, compared, page
 
-sys.path.pop(0)  # numba, which skglm imports, would take coverage.py here for the package coverage
-
 SHARES = (0.1, 0.01, 0.001)
 """lam as shares of lam_max."""
 

@@ -24,7 +24,7 @@ from scipy.stats import binom
 
 import masgrad as mg
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent))  # last, where coverage.py hides none
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 from versions_problems import CONTESTS, problems
 
 SAME = 1e-9
@@ -154,9 +154,9 @@ def speed(sources, folder, rounds):
 
 
 def start(task, source, folder):
-    """This file in a process of its own; -P, for coverage.py beside it would hide the package."""
+    """This file in a process of its own."""
     source = str(pathlib.Path(source).resolve())
-    command = [sys.executable, "-P", __file__, "worker", task, source, folder]
+    command = [sys.executable, __file__, "worker", task, source, folder]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": source}, **pipes)
 

@@ -111,7 +111,7 @@ def test_the_order_of_parts_does_not_matter_and_levels_may_come_late():
 
 def test_levels_without_rows_have_a_place_if_told():
     X, codes, w, z = panel((5, 3))
-    sums = total_of([part_of(X, codes, w, z)], sizes=(8, 6))
+    sums = total_of([part_of(X, codes, w, z)], sizes=lambda: (8, 6))
     assert sums.sizes == (8, 6)
     found, known = eliminate(sums), eliminate(part_and_total(X, codes, w, z))
     assert_allclose(found.within, known.within)

@@ -390,7 +390,7 @@ def test_an_iterator_is_read_once_for_least_squares():
 def test_facts_that_do_not_fit_are_read_again(table, monkeypatch):
     asked = {"family": "binomial", "passes": "converge"}
     plain = mg.glm("d ~ x1 | firm + year", table, **asked)
-    monkeypatch.setattr("masgrad.fitting.effects.fits.estimate.FACTS_SHARE", 2**40)
+    monkeypatch.setattr("masgrad.fitting.effects.fits.first.FACTS_SHARE", 2**40)
     r = mg.glm("d ~ x1 | firm + year", table, **asked)
     assert plain.effects.sizes == r.effects.sizes
     np.testing.assert_array_equal(r.params, plain.params)

@@ -58,7 +58,6 @@ REFUSED = {
     "y ~ a**2": r"has a\*\*, which in a formula crosses terms.*I\(a\*\*2\)",
     "y ~ a^2": r"I\(a\*\*2\)",
     "y ~ a %in% b": "uses 'in'",
-    "y ~ a | b": r"uses '\|'",
     "y ~ 2": r"'y ~ 2' cannot be read",
     "y ~ (": r"'y ~ \(' cannot be read",
     "y ~ a b": "cannot be read: Missing operator",

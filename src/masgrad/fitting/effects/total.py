@@ -4,7 +4,7 @@ Levels that come up later lengthen the tables. Pairs of levels wait row by row u
 many as those joined before, so that joining all of them takes a few passes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -16,10 +16,12 @@ PAIR_BATCH = 1 << 21
 """Pairs, at least, that are joined at a time."""
 
 
-def total_of(parts: Iterable[EffectSums], sizes: tuple[int, ...] | None = None) -> EffectSums:
+def total_of(
+    parts: Iterable[EffectSums], sizes: Callable[[], tuple[int, ...]] | None = None
+) -> EffectSums:
     """The sum of parts, added in their order: tables of all levels, each pair of levels once.
 
-    `sizes` are the numbers of levels, if some of them may have no rows.
+    `sizes` are the numbers of levels, known after the last part, if some may have no rows.
     """
     total = None
     for part in parts:
@@ -27,7 +29,7 @@ def total_of(parts: Iterable[EffectSums], sizes: tuple[int, ...] | None = None) 
         total.add(part)
     if total is None:
         raise InputError("the data hold no rows; at least one observation is needed")
-    return total.sums(sizes)
+    return total.sums(None if sizes is None else sizes())
 
 
 class _Total:

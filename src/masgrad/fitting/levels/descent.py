@@ -12,7 +12,7 @@ How H is solved, with one category's levels eliminated or with those of several 
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -80,6 +80,8 @@ class LevelEstimate:
         decrement: of the last point that was read.
         correction: decrement of the last step but one.
         reads: number of reads.
+        doubt: the step from there, if reads ended since it carries a row to its boundary, however
+            short it is: the rows may be separated.
     """
 
     point: Vector
@@ -87,6 +89,7 @@ class LevelEstimate:
     decrement: float
     correction: float
     reads: int
+    doubt: Vector | None = None
 
 
 def decrement_of(sums: PointSums, slope: float, dispersed: bool, floor: float) -> float:
@@ -120,6 +123,9 @@ class Descent(abc.ABC):
     most_reads: int
     exact: bool
 
+    doubtful: ClassVar[float] = 0.0
+    """Length of a step, beside the tolerance, below which it should carry no row."""
+
     @abc.abstractmethod
     def step_from(self, sums: Any, first: bool, point: Vector) -> Step:
         """-H^-1 G at a point, an error that names columns if H is singular there.
@@ -135,8 +141,10 @@ class Descent(abc.ABC):
     def farthest(self, step: Vector) -> float:
         """A bound on the change of a row's predictor over a step."""
 
-    def minimise(self, read: Read, point: Vector, sums: Any) -> LevelEstimate:
-        """The optimum, from a point with its sums."""
+    def minimise(
+        self, read: Read, point: Vector, sums: Any, patience: int = READS_IN_DOUBT
+    ) -> LevelEstimate:
+        """The optimum, from a point with its sums; doubts end it after `patience` short steps."""
         correction, reads, doubts = np.inf, 1, 0
         while True:
             found = self.step_from(sums, reads == 1, point)
@@ -145,9 +153,9 @@ class Descent(abc.ABC):
             if length <= self.tolerance and settled:
                 point = point.plus(step)
                 break
-            doubts += length <= self.tolerance
-            if doubts > READS_IN_DOUBT:
-                raise self.separated(step)
+            doubts += not settled and length <= max(self.tolerance, self.doubtful)
+            if doubts > patience:
+                return LevelEstimate(point, sums, length, correction, reads, step)
             if reads >= self.most_reads:
                 break
             meat = self.exact or length <= NEAR

@@ -95,7 +95,7 @@ def polished(objective: Objective, reader: Reader, done: Estimate, options: Opti
     size = float(here.wald_norm(step))
     return replace(
         done,
-        local_model=here.at(here.point + step),
+        local_model=replace(here.at(here.point + step), constants=local.constants),
         reads=done.reads + 1,
         correction=size,
         remainder=min(done.remainder, size),

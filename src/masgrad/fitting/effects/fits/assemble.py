@@ -9,6 +9,7 @@ from masgrad.errors import (
     IdentificationError,
     IdentificationWarning,
     PerfectFitWarning,
+    SeparationWarning,
     say,
 )
 from masgrad.fitting.effects.fits.estimate import Estimated
@@ -16,12 +17,16 @@ from masgrad.fitting.effects.fits.fitted import Effects, EffectsFitted
 from masgrad.fitting.effects.fits.uncertainty import slope_errors
 from masgrad.fitting.effects.rows.design import EffectDesign
 from masgrad.fitting.fitted import FitInfo
+from masgrad.fitting.identification.rank import listed
 from masgrad.fitting.levels.assemble import incidental_parameters
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
+
+SMALL_LOADING = 1e-6
+"""Share of a direction's largest slope below which a slope is 0."""
 
 
 def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimated) -> EffectsFitted:
@@ -35,7 +40,7 @@ def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimate
     most = 10 * options.tolerance if options.open_ended else LARGEST_REMAINDER
     far = found.decrement > most
     _warn(task, found, far, errors.perfect)
-    theta = np.full(design.width, np.nan)
+    theta = _limits(design)
     theta[design.columns] = found.point.columns
     return EffectsFitted(
         model=model,
@@ -56,6 +61,7 @@ def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimate
         null_directions=np.eye(design.width)[:, ~stage.slopes.kept],
         not_identified=~stage.slopes.kept,
         status=first_of(
+            Status.SEPARATED if found.separated else None,
             None if stage.slopes.kept.all() else Status.NOT_IDENTIFIED,
             Status.PERFECT_FIT if errors.perfect else None,
             Status.READS_USED_UP if far else None,
@@ -80,7 +86,18 @@ def _effects(found: Estimated) -> Effects:
     values = tuple(np.where(table.rows > 0, a, np.nan) for a, table in pairs)
     labels = tuple((met.first, met.second) for met in counted.components)
     groupings = tuple(replace(g, keys=g.keys.closed()) for g in design.groupings)
-    return Effects(groupings, values, labels, counted.parameters)
+    return Effects(groupings, values, labels, counted.parameters, design.recessions)
+
+
+def _limits(design: EffectDesign) -> np.ndarray:
+    """Coefficients where the likelihood rises for ever: infinite if a direction moves them, of the
+    sign of the first that does, and otherwise NaN."""
+    limits = np.full(design.width, np.nan)
+    for direction in reversed(design.recessions):
+        slopes = direction.slopes
+        moved = np.abs(slopes) > SMALL_LOADING * np.abs(slopes).max(initial=0.0)
+        limits[moved] = np.copysign(np.inf, slopes[moved])
+    return limits
 
 
 def _check_count(task: Task, found: Estimated) -> None:
@@ -99,10 +116,14 @@ def _check_count(task: Task, found: Estimated) -> None:
 def _warn(task: Task, found: Estimated, far: bool, perfect: bool) -> None:
     names, slopes, design = task.source.names, found.stage.slopes, found.stage.design
     rest = "; it has no coefficient beside the effects (NaN), and the others are those without it"
-    for j in np.flatnonzero(slopes.constant):
+    if found.separated:
+        say(SeparationWarning, _on_separated(found, names))
+    without = np.isnan(_limits(design))
+    for j in np.flatnonzero(slopes.constant & without):
         say(IdentificationWarning, f"{_on_constant(names[j], slopes.within[j], design)}{rest}")
-    if slopes.determined.any():
-        said = ", ".join(repr(names[j]) for j in np.flatnonzero(slopes.determined)[:5])
+    determined = np.flatnonzero(slopes.determined & without)
+    if len(determined):
+        said = ", ".join(repr(names[j]) for j in determined[:5])
         by = " and ".join(grouping.name for grouping in design.groupings)
         say(
             IdentificationWarning,
@@ -116,6 +137,19 @@ def _warn(task: Task, found: Estimated, far: bool, perfect: bool) -> None:
             f"after {found.stage.reads} reads the estimate may still be {found.decrement:.2g} "
             "standard errors from the optimum of these rows",
         )
+
+
+def _on_separated(found: Estimated, names: tuple[str, ...]) -> str:
+    """How many rows are separated, and along which columns."""
+    design = found.stage.design
+    moved = np.isinf(_limits(design)) & ~np.isin(np.arange(design.width), design.columns)
+    some = "1 row is" if found.separated == 1 else f"{found.separated:,} rows are"
+    along = listed(moved, names) if moved.any() else "combinations of levels"
+    return (
+        f"{some} separated along {along}: the likelihood rises for ever in that direction; these "
+        "rows are left out, as they say nothing of the other coefficients, and infinite "
+        "coefficients have no interval"
+    )
 
 
 def _on_constant(name: str, within: int, design: EffectDesign) -> str:
@@ -136,6 +170,11 @@ def _notes(task: Task, found: Estimated, effects: Effects) -> list[str]:
         notes.append(
             f"{kept.one_sided:,} rows left out: their level's responses are all at one end of "
             "their range, and its effect is infinite."
+        )
+    if found.separated:
+        notes.append(
+            f"{found.separated:,} rows left out: they are separated, and their likelihood is 1 in "
+            "the limit."
         )
     most = int(np.argmax(effects.sizes))
     name, size = effects.groupings[most].name, effects.sizes[most]

@@ -1,29 +1,23 @@
-"""Slopes and effects: first read, which rows and columns are kept, Newton steps over reads."""
+"""Slopes and effects: Newton steps over reads of the rows that are kept.
 
-from collections.abc import Iterator
+Where a short step still carries rows to their boundary, a recession direction is looked for; rows
+that are separated along it are left out, and the fit begins anew, as long as there is one.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from masgrad.errors import AccuracyWarning, IdentificationError, InputError, say
-from masgrad.fitting.effects.eliminate import Eliminated
-from masgrad.fitting.effects.fits.columns import Slopes, only_columns, slopes_of
+from masgrad.errors import InputError
 from masgrad.fitting.effects.fits.counts import Counted
+from masgrad.fitting.effects.fits.first import Stage, first_stage
 from masgrad.fitting.effects.fits.newton import EffectNewton, Elimination, solution
-from masgrad.fitting.effects.rows.design import EffectDesign
-from masgrad.fitting.effects.rows.kept import Kept, RowFacts, has_ends, kept_rows
-from masgrad.fitting.effects.rows.nesting import Nesting
-from masgrad.fitting.effects.rows.reads import (
-    EffectRead,
-    EffectReader,
-    Facts,
-    each_part,
-    is_least_squares,
-)
-from masgrad.fitting.identification.enough import check_responses
+from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader, is_least_squares
+from masgrad.fitting.effects.rows.recession import Look, Recession, rectify
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.fitting.levels.assemble import rounding_squares
+from masgrad.fitting.levels.descent import LevelEstimate
 from masgrad.fitting.objective.coordinates import identity
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -32,70 +26,12 @@ from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.models.families.family import Family
 from masgrad.models.glm import GLM
-from masgrad.types import Rows
 
 TIGHTER = 0.1
 """Share of the tolerance at which reads end: it is about all effects, and their errors add up."""
 
-FACTS_SHARE = 4
-"""Part of the memory that the levels of rows may take, so that they are not read again."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Sums over the kept rows, and what they say of the columns.
-
-    Args:
-        effects: reads the rows.
-        read: the sums of a read.
-        done: the columns and the responses without the effects.
-        slopes: which of all columns have none.
-        largest: the largest |x| of each column with a slope.
-        reads: number of reads so far.
-        nested: which groupings of effects are nested in clusters, (K,).
-    """
-
-    effects: EffectReader
-    read: EffectRead
-    done: Eliminated
-    slopes: Slopes
-    largest: np.ndarray
-    reads: int
-    nested: np.ndarray
-
-    @property
-    def design(self) -> EffectDesign:
-        return self.effects.design
-
-    @property
-    def kept(self) -> Kept:
-        assert self.design.kept is not None
-        return self.design.kept
-
-    def settled(self) -> "Stage":
-        """The stage without the columns that have no slope."""
-        found, columns = slopes_of(self.done), self.design.columns
-        if found.kept.all():
-            return self
-        before = self.slopes
-        slopes = Slopes(*(part.copy() for part in before))
-        for part, new in zip(slopes, found, strict=True):
-            part[columns] = new
-        if not found.kept.any():
-            by = " and ".join(grouping.name for grouping in self.design.groupings)
-            raise IdentificationError(
-                f"no column varies within {by}: the effects determine all of them, and no slope "
-                "can be estimated; leave an effect out, or add a column that varies"
-            )
-        done = only_columns(self.done, found.kept)
-        return replace(
-            self,
-            effects=replace(self.effects, design=self.design.only(found.kept)),
-            read=self.read._replace(sums=done.sums),
-            done=done,
-            slopes=slopes,
-            largest=self.largest[found.kept],
-        )
+EARLY_DOUBTS = 1
+"""Short steps that carry rows, after which a recession direction is looked for."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +45,7 @@ class Estimated:
         correction: length of the step before.
         constants: terms of the deviance and of the likelihood in y alone.
         counted: the effects' parameters.
+        separated: number of rows that are separated, and left out.
     """
 
     stage: Stage
@@ -117,6 +54,7 @@ class Estimated:
     correction: float
     constants: np.ndarray
     counted: Counted
+    separated: int = 0
 
     @property
     def is_least_squares(self) -> bool:
@@ -135,86 +73,25 @@ def find_slopes(task: Task, reader: Reader, sample: Sample) -> Estimated:
     family = task.model.family  # pyright: ignore
     elimination = Elimination(task.options.threads, task.options.memory)
     mean = mean_response(family, sample.rows)
-    stage = _first(task, reader, sample, mean, elimination)
-    point = solution(stage.done)
-    if is_least_squares(family):
-        point.levels[: stage.design.sizes[0]] += mean
-        counted = Counted.of(stage.read.sums, stage.kept)
-        return Estimated(stage, point, 0.0, 0.0, stage.read.constants, counted)
-    return _by_newton(task, stage, point, mean, elimination)
-
-
-def _first(
-    task: Task, reader: Reader, sample: Sample, mean: float, elimination: Elimination
-) -> Stage:
-    """The first read, and another one where columns hardly vary within levels."""
-    family, again = task.model.family, reader.source.rereadable  # pyright: ignore
-    steps = family if family.convex and not task.needs_information else family.scoring()
-    whole = EffectDesign.of(reader.source.groupings, sample.rows)
-    effects = EffectReader(reader, whole, steps)
-    nesting = Nesting(reader.source.groupings)
-    facts = Facts(task.options.memory // FACTS_SHARE, nesting)
-    read, reads = effects.first_read(mean, facts), 1
-    check_responses(task.model, facts.responses)
-    kept = _kept(task, effects, read, facts)
-    effects = replace(effects, design=replace(whole, kept=kept))
-    if again and not kept.all and len(whole.groupings) > 2:
-        read, reads = effects.first_read(mean, Facts(0, nesting)), 2
-    done = elimination.of(read.sums)
-    if (weak := done.weak & ~done.constant).any():
-        if again:
-            effects = replace(effects, design=effects.design.shifted(done.effects_of_x))
-            facts = Facts(0, nesting)
-            read, reads = effects.first_read(mean, facts), reads + 1
-            done = elimination.of(read.sums)
-        else:
-            _say_weak(reader.source.names, weak)
-    largest, nested = np.broadcast_to(facts.largest, whole.width), nesting.nested(kept.live)
-    return Stage(effects, read, done, Slopes.all(whole.width), largest, reads, nested).settled()
-
-
-def _say_weak(names: tuple[str, ...], weak: np.ndarray) -> None:
-    said = ", ".join(repr(names[j]) for j in np.flatnonzero(weak)[:5])
-    say(
-        AccuracyWarning,
-        f"column {said} varies within levels by less than 1e-5 of its variation, which sums of a "
-        "single read hold to few digits; let the rows be read again (a table, files, mg.Stream)",
-    )
-
-
-def _kept(task: Task, effects: EffectReader, read: EffectRead, facts: Facts) -> Kept:
-    """The rows that are kept."""
-    design, options = effects.design, task.options
-    single = any((table.rows == 1).any() for table in read.sums.levels)
-    if not single and not has_ends(effects.family):
-        live = tuple(table.rows > 0 for table in read.sums.levels)
-        return Kept(live, read.rows, read.weight)
-    known = facts.rows
-    parts = partial(_facts, effects) if known is None else lambda: known
-    kept = kept_rows(parts, design.sizes, options.weights_type == "frequency")
-    by = " and ".join(grouping.name for grouping in design.groupings)
-    if not kept.rows:
-        raise IdentificationError(
-            f"no row is left: each is the only one of a level of {by}, or its level has responses "
-            "at one end alone; leave an effect out"
-        )
-    return kept
-
-
-def _facts(effects: EffectReader) -> Iterator[RowFacts]:
-    """What decides whether rows are kept, read again."""
-
-    def work(block: Rows) -> RowFacts:
-        rows = effects.design.rows(block)
-        return RowFacts.of(rows.codes, rows.y, rows.weight, effects.family)
-
-    return each_part(effects.reader, work)
+    stage = first_stage(task, reader, sample, mean, elimination)
+    rows, recessions = stage.rows, ()
+    while True:
+        point = solution(stage.done)
+        if is_least_squares(family):
+            point.levels[: stage.design.sizes[0]] += mean
+            counted = Counted.of(stage.read.sums, stage.kept)
+            return Estimated(stage, point, 0.0, 0.0, stage.read.constants, counted)
+        found = _by_newton(task, stage, point, mean, elimination)
+        if isinstance(found, Estimated):
+            return replace(found, separated=rows - stage.rows)
+        recessions = (*recessions, found)
+        stage = first_stage(task, reader, sample, mean, elimination, recessions)
 
 
 def _by_newton(
     task: Task, stage: Stage, point: Vector, mean: float, elimination: Elimination
-) -> Estimated:
-    """Newton steps over reads of the kept rows."""
+) -> Estimated | Recession:
+    """Newton steps over reads of the kept rows, or a direction along which rows are separated."""
     model, options = task.model, task.options
     assert isinstance(model, GLM)
     objective = Objective(model, identity(len(stage.design.columns)))
@@ -234,8 +111,16 @@ def _by_newton(
         elimination=elimination,
         counted=Counted.of(read.sums, stage.kept),
     )
-    done = newton.minimise(lambda at, _: stage.effects.read(at), point, stage.read)
+    done = newton.minimise(lambda at, _: stage.effects.read(at), point, stage.read, EARLY_DOUBTS)
     reads = stage.reads + done.reads - 1
+    if done.doubt is not None:
+        found = _recession(task, stage.effects, done)
+        if found is not None:
+            return found
+        done = newton.minimise(lambda at, _: stage.effects.read(at), done.point, done.sums)
+        reads += done.reads - 1
+        if done.doubt is not None:
+            raise newton.separated(done.doubt)
     assert elimination.last is not None
     stage = replace(stage, read=done.sums, done=elimination.last, reads=reads)
     found = Estimated(
@@ -243,6 +128,18 @@ def _by_newton(
     )
     observed = not model.family.convex and options.cov_type != "nonrobust"
     return _with_observed(found, model.family, elimination) if observed else found
+
+
+def _recession(task: Task, effects: EffectReader, done: LevelEstimate) -> Recession | None:
+    """A direction along which rows are separated that the last step carries, if there is one."""
+    step, options = done.doubt, task.options
+    assert step is not None
+
+    def read(fit: Vector | None, holding: Sequence[Vector]) -> Look:
+        return effects.target(done.point, step, fit, holding)
+
+    along = rectify(read, options.threads, options.memory)
+    return None if along is None else effects.design.recession(along, effects.family)
 
 
 def _begin(

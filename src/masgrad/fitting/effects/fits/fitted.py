@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from masgrad.data.groupings.grouping import Grouping
+from masgrad.fitting.effects.rows.recession import Recession
 from masgrad.fitting.fitted import Fitted
 
 
@@ -19,12 +20,15 @@ class Effects:
             the first grouping that each belongs to, as labels of the first grouping's levels and of
             its own; -1 for levels that were left out.
         parameters: effects that are not redundant.
+        recessions: directions along which rows are separated, each of the rows that those before it
+            leave.
     """
 
     groupings: tuple[Grouping, ...]
     values: tuple[np.ndarray, ...]
     components: tuple[tuple[np.ndarray, np.ndarray], ...]
     parameters: int
+    recessions: tuple[Recession, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ for, and not their changes: sums of scores vanish at the optimum, and with them 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
@@ -82,6 +83,8 @@ class EffectNewton(Descent):
     names: tuple[str, ...]
     elimination: Elimination = field(compare=False)
     counted: Counted
+
+    doubtful: ClassVar[float] = 1e-2
 
     def step_from(self, sums: EffectRead, first: bool, point: Vector) -> Step:
         del first

@@ -34,13 +34,17 @@ def predicted(
     for X, known, codes in source.blocks():
         t = X @ fitted.finite_theta + sum_of_effects(effects, codes)
         t = t if known is None else t + known
+        for direction in reversed(effects.recessions):
+            side = direction.sides(X, codes)
+            t = np.where(side == 0, t, np.copysign(np.inf, side))
         with np.errstate(invalid="ignore", over="ignore"):
             mean = np.asarray(response.mean(t))
 
         def reason(row: int, X: Any = X, t: np.ndarray = t, codes: np.ndarray = codes) -> str:
             return _reason(effects, codes[row]) or missing.reason(X[row : row + 1], float(t[row]))
 
-        none = missing.seen(~np.isfinite(t) | np.isnan(mean), reason)
+        limit = np.isinf(t) if effects.recessions and which == "linear" else False
+        none = missing.seen(~(np.isfinite(mean) | limit), reason)
         yield {which: np.where(none, np.nan, mean)}
     missing.warn(source.place)
 

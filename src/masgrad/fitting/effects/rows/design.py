@@ -20,7 +20,9 @@ from masgrad.data.designs.structured import Structured
 from masgrad.data.groupings.grouping import Grouping, places_of_role
 from masgrad.data.regression import Regression, groups_of, offset_of, weight_of
 from masgrad.fitting.effects.rows.kept import Kept
+from masgrad.fitting.effects.rows.recession import Recession
 from masgrad.fitting.levels.arrow import Vector
+from masgrad.models.families.family import Family
 from masgrad.types import Rows
 
 
@@ -78,6 +80,7 @@ class EffectDesign:
         kept: the rows that are kept, once they are known.
         shifts: the columns' regression on the effects that is taken from them, (L_k, q) for each
             grouping; None for none.
+        recessions: directions along which rows are separated, which are not kept.
     """
 
     width: int
@@ -87,6 +90,7 @@ class EffectDesign:
     centre: np.ndarray
     kept: Kept | None = None
     shifts: tuple[np.ndarray, ...] | None = None
+    recessions: tuple[Recession, ...] = ()
 
     @classmethod
     def of(cls, groupings: Sequence[Grouping], sample: Rows) -> "EffectDesign":
@@ -128,7 +132,11 @@ class EffectDesign:
 
     def _kept(self, rows: Rows) -> Rows:
         """The rows that are kept."""
-        mask = None if self.kept is None else self.kept.mask(self.codes(rows))
+        codes = self.codes(rows)
+        mask = None if self.kept is None else self.kept.mask(codes)
+        for direction in self.recessions:
+            live = ~direction.separated(rows[0], rows[1], codes)
+            mask = live if mask is None else mask & live
         if mask is None or mask.all():
             return rows
         chosen = np.flatnonzero(mask)
@@ -168,10 +176,21 @@ class EffectDesign:
 
     def predictors(self, rows: EffectRows, at: Vector) -> np.ndarray:
         """The linear predictors of rows."""
-        t = rows.times(at.columns)
-        for k, effects in enumerate(self.split(at.levels)):
-            t += effects.take(rows.codes[:, k], mode="clip")
+        t = self.moves(rows, at)
         return t if rows.offset is None else t + rows.offset
+
+    def moves(self, rows: EffectRows, step: Vector) -> np.ndarray:
+        """The changes of the linear predictors of rows over a step."""
+        t = rows.times(step.columns)
+        for k, effects in enumerate(self.split(step.levels)):
+            t += effects.take(rows.codes[:, k], mode="clip")
+        return t
+
+    def recession(self, along: Vector, family: Family) -> Recession:
+        """A direction of slopes and effects, of all columns as the user has them."""
+        slopes = np.zeros(self.width)
+        slopes[self.columns] = along.columns
+        return Recession(slopes, self.effects(along), family.lowest, family.highest)
 
     def effects(self, at: Vector) -> tuple[np.ndarray, ...]:
         """The effects beside x'beta, with x as the user has it, (L_k,) for each grouping."""

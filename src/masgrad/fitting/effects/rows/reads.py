@@ -6,7 +6,7 @@ Parts are summed by threads and added in their order, so that the number of thre
 digit.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -20,6 +20,13 @@ from masgrad.fitting.effects.part import PART_ROWS, part_of
 from masgrad.fitting.effects.rows.design import EffectDesign, EffectRows
 from masgrad.fitting.effects.rows.kept import RowFacts
 from masgrad.fitting.effects.rows.nesting import LevelClusters, Nesting
+from masgrad.fitting.effects.rows.recession import (
+    Look,
+    boundary,
+    carried,
+    rectified,
+    sums_of,
+)
 from masgrad.fitting.effects.tables import EffectSums
 from masgrad.fitting.effects.total import total_of
 from masgrad.fitting.levels.arrow import Vector
@@ -151,6 +158,31 @@ class EffectReader:
 
         return self._read(work)
 
+    def target(
+        self, at: Vector, step: Vector, fit: Vector | None, holding: Sequence[Vector]
+    ) -> Look:
+        """Sums of the rectifier's next target, after a fit; at first, of rows carried by a step."""
+
+        def work(block: Rows) -> Look | None:
+            rows = self.design.rows(block)
+            if not len(rows.y):
+                return None
+            s = boundary(self.family, rows.y)
+            if fit is not None:
+                held = (self.design.moves(rows, other) for other in holding)
+                target = rectified(s, self.design.moves(rows, fit), held)
+            else:
+                with np.errstate(all="ignore"):
+                    t = self.design.predictors(rows, at)
+                    r, w = self.family.slope_and_curvature(t, rows.y)
+                    own = np.nan_to_num(np.abs(r) / w, posinf=0.0)  # of a mean at its limit
+                target = carried(s, self.design.moves(rows, step), own)
+            return sums_of(rows.X, rows.centre, rows.codes, target)
+
+        seen = list(each_part(self.reader, work))
+        sums = total_of((part.sums for part in seen), lambda: self.design.sizes)
+        return Look(sums, max(part.top for part in seen), max(part.wrong for part in seen))
+
     def _squares(self, rows: EffectRows, mean: float) -> _Part:
         """Least squares of the responses, about their mean."""
         z = rows.y - mean if rows.offset is None else rows.y - rows.offset - mean
@@ -194,7 +226,7 @@ class EffectReader:
                     facts.add(*part.first)
                 yield part.sums
 
-        sums = total_of(each(), None if facts is not None else self.design.sizes)
+        sums = total_of(each(), lambda: self.design.sizes)
         weight, loss, squares = map(float, scalars[:3])
         return EffectRead(sums, rows, weight, loss, squares, scalars[3:], pace)
 

@@ -1,8 +1,8 @@
 """Do 95 % intervals of `mg.fit` hold theta* in 95 of 100 samples?
 
-    python benchmarks/coverage.py                 writes coverage.md here and docs/coverage.png
-    python benchmarks/coverage.py --only chen     one study; finished cells of others are kept
-    python benchmarks/coverage.py --quick         few replications, into benchmarks/.coverage/quick
+    python benchmarks/fits_coverage.py             writes coverage.md here and docs/coverage.png
+    python benchmarks/fits_coverage.py --only chen     one study; finished cells of others are kept
+    python benchmarks/fits_coverage.py --quick     few replications, in benchmarks/.coverage/quick
 
 Rows are X = Z L', Z standard normal, and responses follow a law whose theta* is known exactly, for
 a wrong link by quadrature. All methods of a cell see the same rows. A replication that raises, or
@@ -615,10 +615,10 @@ SECTIONS = {
 HEADER = """\
 # Coverage of 95 % intervals
 
-Last run of `python benchmarks/coverage.py`: how often intervals of `mg.fit` hold theta*, averaged
-over coordinates, and how often the joint Wald region does. After ± is the Monte-Carlo standard
-error. A replication without a finite interval counts as one that does not cover. Studies that the
-last run did not finish are left out.
+Last run of `python benchmarks/fits_coverage.py`: how often intervals of `mg.fit` hold theta*,
+averaged over coordinates, and how often the joint Wald region does. After ± is the Monte-Carlo
+standard error. A replication without a finite interval counts as one that does not cover. Studies
+that the last run did not finish are left out.
 
 ![Coverage](../docs/coverage.png)
 """
