@@ -6,6 +6,8 @@ import pytest
 import statsmodels.api as sm
 
 import masgrad as mg
+from masgrad.data.groupings.keys import NO_KEY, Keys
+from masgrad.fitting.objective.clusters.blocks import RowTerms, block_sums
 
 N, G, H = 3000, 60, 25
 
@@ -189,3 +191,38 @@ def test_clusters_that_cannot_be_are_refused(panel, asked, said):
     X, y, *_ = panel
     with pytest.raises((mg.errors.InputError, TypeError), match=said):
         mg.fit(mg.Linear(), (X, y), **asked)
+
+
+@pytest.mark.parametrize("clusters", [3, 200], ids=["products of clusters", "products of rows"])
+@pytest.mark.parametrize("lowest", [0.0, -1.0], ids=["convex", "not convex"])
+def test_sums_over_a_block_are_those_of_each_cluster(rng, clusters, lowest):
+    n, p = 500, 4
+    X, slope, curvature = rng.normal(size=(n, p)), rng.normal(size=n), rng.uniform(lowest, 1, n)
+    codes = rng.integers(0, clusters, n).astype(np.int32)
+    found = block_sums(RowTerms(X, slope, curvature, None), codes, clusters)
+    assert found.hessians is not None
+    for g in range(clusters):
+        own = codes == g
+        H = (X[own].T * curvature[own]) @ X[own]
+        np.testing.assert_allclose(found.scores[g], slope[own] @ X[own], atol=1e-12)
+        np.testing.assert_allclose(found.hessians[g], H[np.triu_indices(p)], atol=1e-12)
+        assert found.rows[g] == found.weights[g] == own.sum()
+
+
+def test_keys_have_one_code_in_all_blocks():
+    keys = Keys("firm")
+    some = np.array(["b", "a", None, "b"], object)
+    assert keys.codes(some).tolist() == [0, 1, NO_KEY, 0]
+    assert keys.codes(np.array(["c", "a", "d"])).tolist() == [2, 1, 3]
+    assert keys.codes_of_distinct(["d", None, "e", "c"]).tolist() == [3, NO_KEY, 4, 2]
+    assert keys.values == ["b", "a", "c", "d", "e"]
+    closed = keys.closed()
+    assert closed.codes(np.array(["e", "f", "a"], object)).tolist() == [4, NO_KEY, 1]
+
+
+def test_whole_numbers_keep_their_codes_when_their_range_grows():
+    keys = Keys("firm")
+    parts = [[5, 3], [10**12, 5], [40, 3, 10**12], [-900, 40, 5], [10**12 + 1, -900]]
+    found = [keys.codes(np.array(part)).tolist() for part in parts]
+    assert found == [[0, 1], [2, 0], [3, 1, 2], [4, 3, 0], [5, 4]]
+    assert keys.values == [5, 3, 10**12, 40, -900, 10**12 + 1]

@@ -78,7 +78,7 @@ class Keys:
     def codes_of_distinct(self, keys: Iterable[Any]) -> np.ndarray:
         """The codes of distinct keys, plain Python values; None is missing."""
         with self._lock:
-            return self._codes(keys)
+            return self._codes(list(keys))
 
     def key(self, code: int) -> Any:
         """The key of a code."""
@@ -90,30 +90,32 @@ class Keys:
         other._table, other._lock, other._learns = self._table.copy(), threading.Lock(), False
         return other
 
-    def _codes(self, keys: Iterable[Any]) -> np.ndarray:
-        """The codes of keys, one by one."""
-        return np.array([self._code(key) for key in keys], np.int32)
+    def _codes(self, keys: list[Any]) -> np.ndarray:
+        """The codes of keys, plain Python values; None is missing."""
+        known = self._lookup()
+        new = dict.fromkeys(keys)
+        new.pop(None, None)
+        if known:
+            new = [key for key in new if key not in known]
+        if len(new) == len(keys):
+            return self._codes_of_new(list(new))
+        self._codes_of_new(list(new))
+        known = self._lookup()
+        return np.fromiter((known.get(key, NO_KEY) for key in keys), np.int32, len(keys))
 
     def _codes_of_new(self, keys: list[Any]) -> np.ndarray:
         """The codes of distinct keys that have none yet."""
         if not self._learns:
             return np.full(len(keys), NO_KEY, np.int32)
         start = len(self.values)
-        codes = range(start, start + len(keys))
-        self._known.update(zip(keys, codes, strict=True))
         self.values += keys
-        return np.array(codes, np.int32)
+        return np.arange(start, start + len(keys), dtype=np.int32)
 
-    def _code(self, key: Any) -> int:
-        if key is None:
-            return NO_KEY
-        code = self._known.get(key)
-        if code is None and not self._learns:
-            return NO_KEY
-        if code is None:
-            code = self._known[key] = len(self.values)
-            self.values.append(key)
-        return code
+    def _lookup(self) -> dict[Any, int]:
+        """The codes by key, with those of the latest keys: a table finds most of them without."""
+        late = self.values[len(self._known) :]
+        self._known.update(zip(late, range(len(self._known), len(self.values)), strict=True))
+        return self._known
 
     def _of_floats(self, values: np.ndarray) -> np.ndarray:
         """Whole numbers that a missing one among them has made floats."""
@@ -168,9 +170,11 @@ class Keys:
         if last - first >= WIDEST_TABLE or max(abs(first), abs(last)) >= 2**62:
             return False
         table = np.full(last - first + 1, NO_KEY, np.int32)
-        for key, code in self._known.items():
-            if isinstance(key, int) and first <= key <= last:
-                table[key - first] = code
+        table[self._low - first :][:size] = self._table
+        if np.count_nonzero(self._table >= 0) < len(self.values):
+            for code, key in enumerate(self.values):
+                if isinstance(key, int) and first <= key <= last:
+                    table[key - first] = code
         self._table, self._low = table, first
         return True
 
@@ -183,7 +187,10 @@ class Keys:
             codes, distinct = pd.factorize(values)
         except TypeError as error:
             raise InputTypeError(f"{self.name} holds values that are no keys: {error}") from None
-        known = self.codes_of_distinct(map(level_of, distinct.tolist()))
+        keys = distinct.tolist()
+        if pd.api.types.infer_dtype(distinct, skipna=False) != "string":
+            keys = map(level_of, keys)
+        known = self.codes_of_distinct(keys)
         return np.append(known, np.int32(NO_KEY))[codes]
 
 

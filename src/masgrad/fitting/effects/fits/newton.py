@@ -40,6 +40,8 @@ class Elimination:
 
     def of(self, sums: EffectSums) -> Eliminated:
         last = self.last
+        if last is not None and last.sums is sums:
+            return last
         start = last if last is not None and _alike(last.sums, sums) else None
         self.last = eliminate(sums, start, threads=self.threads, memory=self.memory)
         return self.last

@@ -4,6 +4,7 @@ Scores cost an addition for each row and column. Hessians are products of the ro
 if a block holds many of each, and sums of the products of all pairs of columns if not.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ DENSE_CODES = 4
 
 ROWS_EACH = 24
 """Rows of a cluster in a block from which a matrix product for each cluster is faster."""
+
+RADIX_CODES = 1 << 16
+"""Codes up to which rows are sorted by 16 bits, in a twentieth of the time."""
 
 PRODUCT_BYTES = 1 << 25
 """Size of the products of columns that are formed at a time."""
@@ -88,12 +92,12 @@ def block_sums(terms: RowTerms, codes: np.ndarray, size: int) -> BlockSums:
     if size > DENSE_CODES * n:
         chosen, codes = np.unique(codes, return_inverse=True)
         size = len(chosen)
-    ones = np.ones(n)
+    rows = np.bincount(codes, minlength=size)
     return BlockSums(
         chosen,
         _scores(terms, codes, size),
-        sums(codes, size, ones if terms.weight is None else terms.weight),
-        sums(codes, size, ones).astype(np.int64),
+        rows.astype(np.float64) if terms.weight is None else sums(codes, size, terms.weight),
+        rows,
         None if terms.curvature is None else _hessians(terms, codes, size),
     )
 
@@ -124,11 +128,17 @@ def _hessians(terms: RowTerms, codes: np.ndarray, size: int) -> np.ndarray:
 
 def _products_of_clusters(X: np.ndarray, w: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
     """X_g' diag(w) X_g for each cluster, its rows brought together."""
-    order = np.argsort(codes, kind="stable")
-    Z, v = X[order], w[order]
-    ends = np.cumsum(np.bincount(codes, minlength=size))
+    short = codes.astype(np.uint16) if size <= RADIX_CODES else codes
+    order = np.argsort(short, kind="stable")
+    Z, v = X.take(order, axis=0), w.take(order)[:, None]
+    if v.min() >= 0:  # a product with itself takes half the time
+        Z *= np.sqrt(v)
+        left = Z
+    else:
+        left, Z = Z, v * Z
+    ends = np.cumsum(np.bincount(codes, minlength=size)).tolist()
     total = np.zeros((size, X.shape[1], X.shape[1]))
-    for g, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+    for g, (start, end) in enumerate(pairwise([0, *ends])):
         if end > start:
-            total[g] = np.dot(Z[start:end].T, v[start:end, None] * Z[start:end])
+            np.dot(left[start:end].T, Z[start:end], out=total[g])
     return packed(total)

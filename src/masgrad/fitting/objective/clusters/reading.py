@@ -4,7 +4,7 @@ With several groupings, the sums over the combinations of their clusters are tak
 covariance is a sum over all ways, by inclusion and exclusion (Cameron, Gelbach & Miller 2011).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -27,8 +27,8 @@ from masgrad.types import Rows
 LONG_BYTES = 1 << 26
 """Size of the blocks that rows of very many clusters are read in, at most."""
 
-CHUNK_BYTES = 1 << 26
-"""Size of the Hessians that are transformed at a time."""
+CHUNK_BYTES = 1 << 22
+"""Size of the scores and of the Hessians that are transformed at a time."""
 
 
 class Way(NamedTuple):
@@ -67,12 +67,12 @@ def ways_of(groupings: Sequence[Grouping], role: str = "clusters") -> tuple[Way,
 
 
 class Totals:
-    """Sums by code, which grow as codes appear."""
+    """Sums by code, which grow as codes appear beyond the `size` that are expected."""
 
-    def __init__(self, p: int, hessians: bool):
-        self.scores, self.weights = np.zeros((0, p)), np.zeros(0)
-        self.rows = np.zeros(0, np.int64)
-        self.hessians = np.zeros((0, p * (p + 1) // 2)) if hessians else None
+    def __init__(self, p: int, hessians: bool, size: int = 0):
+        self.scores, self.weights = np.zeros((size, p)), np.zeros(size)
+        self.rows = np.zeros(size, np.int64)
+        self.hessians = np.zeros((size, p * (p + 1) // 2)) if hessians else None
 
     def add(self, part: BlockSums) -> None:
         """Add the sums over a block."""
@@ -95,40 +95,48 @@ class Totals:
         self.hessians = None if self.hessians is None else longer(self.hessians)
 
     def way(self, way: Way, objective: Objective, phi: np.ndarray) -> ClusterWay:
-        """The clusters that have rows, and their sums in phi."""
+        """The clusters that have rows, and their sums in phi; these sums are used up."""
         seen = np.flatnonzero(self.rows)
         every = len(seen) == 0 or int(seen[-1]) + 1 == len(seen)
         keys = way.keys.values[: len(seen)] if every else None
         if keys is None or isinstance(way.keys, CombinedKeys):
             keys = [way.keys.key(code) for code in seen.tolist()]
-        H = None if self.hessians is None else self.hessians[seen]
-        sums = _in_phi(objective, phi, self.scores[seen], self.weights[seen], H)
-        return ClusterWay(way.names, tuple(keys), ClusterSums(phi, *sums[:2], self.rows[seen], H))
+        chosen = slice(0, len(seen)) if every else seen
+        scores, weights, rows = self.scores[chosen], self.weights[chosen], self.rows[chosen]
+        H = None if self.hessians is None else self.hessians[chosen]
+        _to_phi(objective, phi, scores, weights, H)
+        return ClusterWay(way.names, tuple(keys), ClusterSums(phi, scores, weights, rows, H))
 
 
-def _in_phi(
+def _to_phi(
     objective: Objective,
     phi: np.ndarray,
     scores: np.ndarray,
     weights: np.ndarray,
     hessians: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in phi with the ridge's, and weights; Hessians are transformed in place."""
+) -> None:
+    """Transform scores and Hessians to phi, in place, and add the ridge's."""
     J, ridge = objective.coordinates.matrix, objective.ridge
     raw = not objective.coordinates.transforms_rows
-    scores = scores @ J if raw else scores
-    if hessians is not None and (raw or ridge.matrix is not None):
-        some = max(1, CHUNK_BYTES // (8 * len(phi) ** 2))
-        for start in range(0, len(hessians), some):
-            part = slice(start, start + some)
-            H = unpacked(hessians[part], len(phi))
-            H = J.T @ H @ J if raw else H
-            if ridge.matrix is not None:
-                H = H + weights[part, None, None] * ridge.matrix
-            hessians[part] = packed(H)
-    if ridge.matrix is not None:
-        scores = scores + np.outer(weights, ridge.slope(phi))
-    return scores, weights
+    for part in _chunks(len(scores), len(phi)):
+        if raw:
+            scores[part] = scores[part] @ J
+        if ridge.matrix is not None:
+            scores[part] += np.outer(weights[part], ridge.slope(phi))
+    if hessians is None or not (raw or ridge.matrix is not None):
+        return
+    for part in _chunks(len(hessians), len(phi) ** 2):
+        H = unpacked(hessians[part], len(phi))
+        H = J.T @ H @ J if raw else H
+        if ridge.matrix is not None:
+            H = H + weights[part, None, None] * ridge.matrix
+        hessians[part] = packed(H)
+
+
+def _chunks(clusters: int, numbers: int) -> Iterator[slice]:
+    """Clusters whose arrays, of so many numbers each, take `CHUNK_BYTES`."""
+    some = max(1, CHUNK_BYTES // (8 * numbers))
+    return (slice(start, start + some) for start in range(0, clusters, some))
 
 
 def cluster_ways(
@@ -147,8 +155,8 @@ def cluster_ways(
 
 
 def _in_long_blocks(source: Source, ways: Sequence[Way], objective: Objective, p: int) -> Source:
-    """The source in blocks that have half as many rows as there are clusters, if memory allows."""
-    rows = min(max(len(way.keys) for way in ways) // 2, LONG_BYTES // (8 * p))
+    """The source in blocks of twice as many rows as there are clusters, if memory allows."""
+    rows = min(2 * max(len(way.keys) for way in ways), LONG_BYTES // (8 * p))
     block = getattr(source, "block", BLOCK)
     return Together(source, rows // block) if objective.linear and rows >= 2 * block else source
 
@@ -187,7 +195,7 @@ class _Collector:
         self, ways: Sequence[Way], parts: Iterable[list[BlockSums]]
     ) -> tuple[ClusterWay, ...]:
         """The sums over all blocks."""
-        totals = [Totals(len(self.phi), self.hessians) for _ in ways]
+        totals = [Totals(len(self.phi), self.hessians, len(way.keys)) for way in ways]
         for part in parts:
             for total, sums in zip(totals, part, strict=True):
                 total.add(sums)
