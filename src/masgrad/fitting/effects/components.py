@@ -1,18 +1,16 @@
-"""Groupings that meet: connected components, redundant effects, nesting.
+"""Groupings that meet: connected components.
 
 Two groupings are a graph: levels are its nodes, and rows join a level of the one to one of the
 other. Adding a number to the effects of the one and taking it from those of the other, within a
 connected component, changes no row: each component has one redundant effect.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
 from masgrad.fitting.effects.pairs import Pairs
-from masgrad.fitting.effects.tables import EffectSums
 
 PAIRS_A_LEVEL = 8
 """Pairs for each level that are joined first."""
@@ -31,6 +29,14 @@ class Components:
     count: int
     first: np.ndarray
     second: np.ndarray
+
+    def only(self, first: np.ndarray, second: np.ndarray) -> "Components":
+        """The components of some of the levels, of which these are masks."""
+        live = np.concatenate([first, second])
+        labels = np.concatenate([self.first, self.second])
+        numbers, labels[live] = np.unique(labels[live], return_inverse=True)
+        labels[~live] = -1
+        return Components(len(numbers), labels[: len(first)], labels[len(first) :])
 
     @classmethod
     def of(cls, pairs: Pairs, sizes: tuple[int, int]) -> "Components":
@@ -64,58 +70,36 @@ def _joined_labels(a: np.ndarray, b: np.ndarray, size: int) -> np.ndarray:
     return csgraph.connected_components(graph, directed=False)[1]
 
 
-def components_of(sums: EffectSums) -> dict[tuple[int, int], Components]:
-    """The components of every two groupings."""
-    sizes, places = sums.sizes, combinations(range(len(sums.levels)), 2)
-    return {(k, m): Components.of(sums.pairs_of(k, m), (sizes[k], sizes[m])) for k, m in places}
+class GrowingComponents:
+    """Connected components of two groupings whose pairs are seen part by part, and not kept."""
 
+    def __init__(self, pairs: Iterable[Pairs]):
+        self.labels = np.zeros(0, np.int64)
+        for part in pairs:
+            self.add(part)
 
-def is_nested(pairs: Pairs, size: int) -> bool:
-    """Whether each level of the first grouping meets one level of the second alone."""
-    return bool((np.bincount(pairs.first, minlength=size) <= 1).all())
+    def add(self, pairs: Pairs) -> None:
+        """Join the levels of some pairs."""
+        first, second = 2 * pairs.first.astype(np.int64), 2 * pairs.second.astype(np.int64) + 1
+        size = max(first.max(initial=-1), second.max(initial=-1)) + 1
+        if size > len(self.labels):
+            new = np.arange(len(self.labels), max(size, 2 * len(self.labels)))
+            self.labels = np.concatenate([self.labels, new])
+        a, b = self.labels[first], self.labels[second]
+        apart = np.flatnonzero(a != b)
+        if pairs.weights is not None:
+            apart = apart[pairs.weights[apart] > 0]
+        if len(apart):
+            met, ends = np.unique([a[apart], b[apart]], return_inverse=True)
+            start, end = ends.reshape(2, -1)
+            joined = _joined_labels(start, end, len(met))
+            now = np.arange(len(self.labels))
+            now[met] = met[np.unique(joined, return_index=True)[1]][joined]
+            self.labels = now[self.labels]
 
-
-def nested(sums: EffectSums, k: int, m: int) -> bool:
-    """Whether each level of grouping k meets only one level of grouping m."""
-    pairs = sums.pairs_of(min(k, m), max(k, m))
-    turned = pairs if k < m else Pairs(pairs.second, pairs.first, pairs.weights)
-    return is_nested(turned, sums.sizes[k])
-
-
-class EffectCounts(NamedTuple):
-    """How many parameters effects are.
-
-    Args:
-        levels: with rows, of each grouping.
-        redundant: effects that the others determine. Of one grouping none, of two the number of
-            connected components, which is exact. Of three and more the sum over groupings after
-            the largest of its components with the largest: at least so many are redundant, so that
-            the effects use at most sum(levels) - redundant parameters.
-        assumed: one for each grouping after the first, as fixest and pyfixest count by default.
-    """
-
-    levels: tuple[int, ...]
-    redundant: int
-    assumed: int
-
-    @property
-    def parameters(self) -> int:
-        """Effects that are not redundant."""
-        return sum(self.levels) - self.redundant
-
-
-def effect_counts(sums: EffectSums) -> EffectCounts:
-    """Count the effects' parameters."""
-    levels = tuple(int((table.rows > 0).sum()) for table in sums.levels)
-    main, total = largest(sums), 0
-    for k in range(len(levels)):
-        if k != main:
-            low, high = min(k, main), max(k, main)
-            sizes = sums.sizes[low], sums.sizes[high]
-            total += Components.of(sums.pairs_of(low, high), sizes).count
-    return EffectCounts(levels, total, len(levels) - 1)
-
-
-def largest(sums: EffectSums) -> int:
-    """The grouping with most levels."""
-    return int(np.argmax(sums.sizes))
+    def components(self, first: np.ndarray, second: np.ndarray) -> Components:
+        """The components of the levels that have rows, of which these are masks."""
+        size = 2 * max(len(first), len(second))
+        labels = np.append(self.labels, np.arange(len(self.labels), max(size, len(self.labels))))
+        parts = labels[: 2 * len(first) : 2].copy(), labels[1 : 2 * len(second) : 2].copy()
+        return Components(0, *parts).only(first, second)

@@ -86,3 +86,8 @@ def ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def inverted(d: np.ndarray) -> np.ndarray:
     """1/d, and 0 where d is not above 0."""
     return ratio(np.ones(len(d)), d)
+
+
+def squared_norms(r: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """Those of the columns of r (N, q) in the preconditioner's norm, (q,)."""
+    return np.einsum("ij,ij,i->j", r, r, inverse)

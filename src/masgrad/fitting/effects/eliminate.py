@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from masgrad.fitting.effects.by_reading import solve_by_reading
 from masgrad.fitting.effects.conjugate import inverted
 from masgrad.fitting.effects.removal import Removal
 from masgrad.fitting.effects.solve import solve_effects
 from masgrad.fitting.effects.system import EffectSystem
-from masgrad.fitting.effects.tables import EffectSums
+from masgrad.fitting.effects.tables import ByLevel, EffectSums
 from masgrad.models.gram import factor, scaled_spectrum
 
 WEAK, CONSTANT = 1e-5, 1e-12
@@ -44,10 +45,11 @@ class Eliminated:
         weak: columns whose products have lost digits, (p,): sums over the rows less their effects
             have them.
         constant: columns that do not vary within the levels, (p,).
-        residual: of each column of U, (p + 1,).
+        residual: of each column of U, over what is left of the column without the effects,
+            (p + 1,).
         iterations: of conjugate gradients.
-        system: G, of two groupings and more.
-        removal: its factor, if there is one.
+        removal: of levels one after the other, if iterations were too slow.
+        reads: of the rows, for products with pairs that do not fit memory.
     """
 
     sums: EffectSums
@@ -57,8 +59,8 @@ class Eliminated:
     constant: np.ndarray
     residual: np.ndarray
     iterations: int = 0
-    system: EffectSystem | None = None
     removal: Removal | None = None
+    reads: int = 0
 
     @property
     def effects_of_x(self) -> Effects:
@@ -97,16 +99,6 @@ class Eliminated:
             out[kept] = _inverse(self.within[np.ix_(kept, kept)]) @ s[kept]
         return out
 
-    def solve(self, c: np.ndarray, e: Effects) -> tuple[np.ndarray, Effects]:
-        """beta and alpha of other responses, with X'Wz = c and D'Wz = e."""
-        tables = self.sums.levels
-        beta = self.beta(c - sum(U.T @ part for U, part in zip(self.effects_of_x, e, strict=True)))
-        left = [(part - t.border @ beta)[:, None] for part, t in zip(e, tables, strict=True)]
-        if self.system is None:
-            return beta, (left[0][:, 0] * inverted(tables[0].weights),)
-        own = solve_effects(self.system, left, known=self.removal)
-        return beta, tuple(part[:, 0] for part in self.system.by_grouping(own.main, own.rest))
-
 
 def eliminate(
     sums: EffectSums,
@@ -128,7 +120,10 @@ def eliminate(
         U = rights[0] * inverted(sums.levels[0].weights)[:, None]
         products = P - U.T @ rights[0]
         return Eliminated(sums, (U,), products, *_lost(products, P), np.zeros(len(P)))
-    system, before = EffectSystem.of(sums), None if start is None else start.means
+    before = None if start is None else start.means
+    if sums.unpaired is not None:
+        return _by_reading(sums, rights, P, before)
+    system = EffectSystem.of(sums)
     done = solve_effects(system, rights, before, threads=threads, memory=memory)
     main, rest = system.split(rights)
     products = P - done.main.T @ main - done.rest.T @ rest - done.left.T @ done.rest
@@ -138,17 +133,37 @@ def eliminate(
         system.by_grouping(done.main, done.rest),
         products,
         *_lost(products, P),
-        done.residual,
+        _relative(done.residual, products, P),
         done.iterations,
-        system,
         done.removal,
     )
+
+
+def _by_reading(
+    sums: EffectSums, rights: ByLevel, P: np.ndarray, before: Effects | None
+) -> Eliminated:
+    """The same where pairs of levels do not fit memory."""
+    done = solve_by_reading(sums, rights, before)
+    products = P.copy()
+    for x, r, left in zip(done.x, rights, done.left, strict=True):
+        products -= x.T @ r + left.T @ x
+    products = (products + products.T) / 2
+    lost = _lost(products, P)
+    residual = _relative(done.residual, products, P)
+    return Eliminated(sums, tuple(done.x), products, *lost, residual, reads=done.reads)
 
 
 def _lost(products: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Columns whose products have lost digits, and those that do not vary within levels."""
     share = np.diagonal(products)[:-1], np.diagonal(P)[:-1]
     return share[0] <= WEAK * share[1], share[0] <= CONSTANT * share[1]
+
+
+def _relative(residual: np.ndarray, products: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """Residuals over what is left of columns, or a weak share of them; 0 where nothing is left."""
+    left, whole = np.diagonal(products), np.diagonal(P)
+    size = np.where(left > CONSTANT * whole, np.maximum(left, WEAK * whole), 0.0)
+    return residual * np.sqrt(inverted(size))
 
 
 def _inverse(S: np.ndarray) -> np.ndarray:

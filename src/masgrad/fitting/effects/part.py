@@ -99,7 +99,7 @@ def _dense_sums(
         response.fill_products(products, np.delete(np.dot(response.score, Z), -2))
     tables = []
     for codes in every:
-        levels, place, size = _met(codes)
+        levels, place, size = met_levels(codes)
         by_level = sparse.csc_array((once, place, starts), shape=(size, len(Z))) @ Z
         response.fill_levels(by_level, place)
         tables.append(LevelTable(levels, np.bincount(place, minlength=size), by_level))
@@ -129,7 +129,7 @@ def _beside(
     return Z, products
 
 
-def _met(codes: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, int]:
+def met_levels(codes: np.ndarray) -> tuple[np.ndarray | None, np.ndarray, int]:
     """Levels that these rows meet (None for all), their codes among them, and their number."""
     size = int(codes.max(initial=-1)) + 1
     if size <= LEVELS_BY_ROW * len(codes):
@@ -153,7 +153,7 @@ def _structured_sums(
         response.fill_products(products, np.append(X.left(response.score), response.score.sum()))
     tables = []
     for codes in every:
-        levels, place, size = _met(codes)
+        levels, place, size = met_levels(codes)
         own = [sums(place, size, once * column) for column in Z.T]
         by_level = np.column_stack([_sums_by(X, place, size, once), *own])
         response.fill_levels(by_level, place)

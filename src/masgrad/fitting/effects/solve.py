@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from masgrad.cores import cores
-from masgrad.fitting.effects.conjugate import conjugate_gradients, inverted, ratio
+from masgrad.fitting.effects.conjugate import conjugate_gradients, inverted, squared_norms
 from masgrad.fitting.effects.removal import DENSE_LEVELS, Removal, removed
 from masgrad.fitting.effects.system import EffectSystem
 
@@ -45,9 +45,9 @@ class Solved:
         main: of the largest grouping, (L, q).
         rest: of the others, (N, q).
         left: r - G x of the others, (N, q); of the largest it is 0.
-        residual: of each column, over that of x = 0 or rounding errors, (q,).
+        residual: the norm of each column of `left`, (q,).
         iterations: of conjugate gradients.
-        removal: a factor of the matrix, if iterations were too slow.
+        removal: of levels one after the other, if iterations were too slow.
     """
 
     main: np.ndarray
@@ -63,7 +63,6 @@ def solve_effects(
     rights: Sequence[np.ndarray],
     start: Sequence[np.ndarray] | None = None,
     *,
-    known: Removal | None = None,
     threads: int | None = None,
     memory: float = np.inf,
 ) -> Solved:
@@ -73,30 +72,26 @@ def solve_effects(
         system: G.
         rights: r, (L_k, q) for each grouping.
         start: x to begin with.
-        known: a factor.
         threads: that share products; None for all cores.
         memory: bytes that a factor may take.
     """
     main, rest = system.split(rights)
     right = system.reduced_right(main, rest)
     x = np.zeros_like(right) if start is None else system.split(start)[1]
-    inverse, iterations = _preconditioner(system), 0
-    size = np.maximum(_squared(right, inverse), _rounding(system, main, inverse))
+    inverse = _preconditioner(system)
+    size = np.maximum(squared_norms(right, inverse), _rounding(system, main, inverse))
     with _pool(threads) as pool:
         left = right - system.reduced(x, pool) if start is not None else right
-        if known is None:
-            worth = iterations_as_long(system, right.shape[1], memory)
-            times, goal = partial(system.reduced, pool=pool), TOLERANCE * np.sqrt(size)
-            done = conjugate_gradients(
-                times, inverse, (x, left), goal, MOST_ITERATIONS, worth=worth
-            )
-            x, left, iterations = done.x, done.left, done.iterations
-            if not done.converged and worth < np.inf:
-                known = factored(system, pool)
-        if known is not None:
-            x, left = _refined(system, known, (right, size), (x, left), pool)
-    residual = np.sqrt(ratio(_squared(left, inverse), size))
-    return Solved(system.main_effects(main, x), x, left, residual, iterations, known)
+        worth = iterations_as_long(system, right.shape[1], memory)
+        times, goal = partial(system.reduced, pool=pool), TOLERANCE * np.sqrt(size)
+        done = conjugate_gradients(times, inverse, (x, left), goal, MOST_ITERATIONS, worth=worth)
+        x, left = done.x, done.left
+        removal = None
+        if not done.converged and worth < np.inf:
+            removal = factored(system, pool)
+            x, left = _refined(system, removal, (right, size), (x, left), pool)
+    residual = np.sqrt(squared_norms(left, inverse))
+    return Solved(system.main_effects(main, x), x, left, residual, done.iterations, removal)
 
 
 def factored(system: EffectSystem, pool: Executor | None) -> Removal:
@@ -126,10 +121,10 @@ def _refined(
     for _ in range(CYCLES):
         new = x + factor.solve(left, TOLERANCE)
         after = right - system.reduced(new, pool)
-        if not _squared(after, inverse).sum() < _squared(left, inverse).sum():
+        if not squared_norms(after, inverse).sum() < squared_norms(left, inverse).sum():
             break
         x, left = new, after
-        if (_squared(left, inverse) <= TOLERANCE**2 * size).all():
+        if (squared_norms(left, inverse) <= TOLERANCE**2 * size).all():
             break
     return x, left
 
@@ -156,10 +151,6 @@ def _rounding(system: EffectSystem, main: np.ndarray, inverse: np.ndarray) -> np
     """
     largest = np.abs(system.inverse[:, None] * main).max(0, initial=0.0)
     return np.square(ROUNDING / TOLERANCE * largest) * np.dot(system.rest**2, inverse)
-
-
-def _squared(r: np.ndarray, inverse: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij,i->j", r, r, inverse)
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.fitting.effects.components import Components, largest
+from masgrad.fitting.effects.components import Components
 from masgrad.fitting.effects.conjugate import inverted
+from masgrad.fitting.effects.counting import largest
 from masgrad.fitting.effects.pairs import Pairs
 from masgrad.fitting.effects.tables import EffectSums
 

@@ -1,31 +1,45 @@
 """Totals of sums by level: parts of the rows are added in their order.
 
 Levels that come up later lengthen the tables. Pairs of levels wait row by row until they are as
-many as those joined before, so that joining all of them takes a few passes.
+many as those joined before, so that joining all of them takes a few passes. Beyond `most_pairs`
+they are let go, and connected components alone are kept.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from masgrad.errors import InputError
+from masgrad.fitting.effects.components import GrowingComponents
 from masgrad.fitting.effects.pairs import Pairs, joined
-from masgrad.fitting.effects.tables import EffectSums, LevelTable
+from masgrad.fitting.effects.tables import EffectSums, LevelTable, Products, Unpaired
 
 PAIR_BATCH = 1 << 21
 """Pairs, at least, that are joined at a time."""
 
 
+class Room(NamedTuple):
+    """How many pairs of levels there is memory for, and the products with them beyond that."""
+
+    most_pairs: float
+    products: Products
+
+
 def total_of(
-    parts: Iterable[EffectSums], sizes: Callable[[], tuple[int, ...]] | None = None
+    parts: Iterable[EffectSums],
+    sizes: Callable[[], tuple[int, ...]] | None = None,
+    room: Room | None = None,
 ) -> EffectSums:
     """The sum of parts, added in their order: tables of all levels, each pair of levels once.
 
-    `sizes` are the numbers of levels, known after the last part, if some may have no rows.
+    `sizes` are the numbers of levels, known after the last part, if some may have no rows; without
+    `room` all pairs are kept.
     """
     total = None
     for part in parts:
-        total = _Total(part) if total is None else total
+        total = _Total(part, room) if total is None else total
         total.add(part)
     if total is None:
         raise InputError("the data hold no rows; at least one observation is needed")
@@ -35,23 +49,43 @@ def total_of(
 class _Total:
     """Tables that grow: the sum of the parts seen so far."""
 
-    def __init__(self, like: EffectSums):
-        q = len(like.products)
+    def __init__(self, like: EffectSums, room: Room | None):
+        q, self.room = len(like.products), room
         self.products = np.zeros((q, q))
         self.tables = [_GrowingTable(q) for _ in like.levels]
         self.pairs = [_GrowingPairs() for _ in like.pairs]
+        self.joined: list[GrowingComponents] | None = None
 
     def add(self, part: EffectSums) -> None:
         self.products += part.products
         for table, levels in zip(self.tables, part.levels, strict=True):
             table.add(levels)
-        for pairs, new in zip(self.pairs, part.pairs, strict=True):
-            pairs.add(new)
+        for grown, new in zip(self.joined or self.pairs, part.pairs, strict=True):
+            grown.add(new)
+        if self._are_too_many(sum(pairs.size for pairs in self.pairs)):
+            self._let_go()
+
+    def _are_too_many(self, pairs: int) -> bool:
+        return self.room is not None and pairs > self.room.most_pairs
+
+    def _let_go(self) -> None:
+        """Keep connected components instead of pairs."""
+        self.joined = [GrowingComponents(pairs.parts) for pairs in self.pairs]
+        self.pairs = []
 
     def sums(self, sizes: tuple[int, ...] | None) -> EffectSums:
+        every = [pairs.all() for pairs in self.pairs]
+        if self._are_too_many(sum(map(len, every))):
+            self._let_go()
         sizes = sizes or tuple(table.size for table in self.tables)
-        tables = (table.of_size(size) for table, size in zip(self.tables, sizes, strict=True))
-        return EffectSums(self.products, tuple(tables), tuple(p.all() for p in self.pairs))
+        tables = [table.of_size(size) for table, size in zip(self.tables, sizes, strict=True)]
+        if self.joined is None:
+            return EffectSums(self.products, tuple(tables), tuple(every))
+        assert self.room is not None
+        met = combinations([table.weights > 0 for table in tables], 2)
+        found = (one.components(*live) for one, live in zip(self.joined, met, strict=True))
+        unpaired = Unpaired(self.room.products, tuple(found))
+        return EffectSums(self.products, tuple(tables), (), unpaired)
 
 
 class _GrowingTable:
@@ -92,6 +126,16 @@ class _GrowingPairs:
         self.count += len(part)
         if self.count >= max(PAIR_BATCH, *(len(pairs) for pairs in self.joined), 0):
             self._join()
+
+    @property
+    def size(self) -> int:
+        """The number of pairs that are joined."""
+        return sum(map(len, self.joined))
+
+    @property
+    def parts(self) -> list[Pairs]:
+        """The pairs, joined or not."""
+        return [*self.joined, *self.waiting]
 
     def all(self) -> Pairs:
         if self.waiting or not self.joined:

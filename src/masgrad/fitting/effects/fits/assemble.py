@@ -25,6 +25,9 @@ from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 
+LARGE_RESIDUAL = 1e-7
+"""Relative residual of the regressions on effects that a warning is given of."""
+
 SMALL_LOADING = 1e-6
 """Share of a direction's largest slope below which a slope is 0."""
 
@@ -50,7 +53,7 @@ def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimate
         names=task.source.names,
         cov_type=errors.cov_type,
         fit_info=FitInfo(
-            stage.reads + errors.reads,
+            stage.reads + found.product_reads + errors.reads,
             reader.monitor.rows_per_second,
             found.correction,
             found.decrement,
@@ -86,7 +89,8 @@ def _effects(found: Estimated) -> Effects:
     values = tuple(np.where(table.rows > 0, a, np.nan) for a, table in pairs)
     labels = tuple((met.first, met.second) for met in counted.components)
     groupings = tuple(replace(g, keys=g.keys.closed()) for g in design.groupings)
-    return Effects(groupings, values, labels, counted.parameters, design.recessions)
+    residual = float(found.stage.done.residual.max(initial=0.0))
+    return Effects(groupings, values, labels, counted.parameters, residual, design.recessions)
 
 
 def _limits(design: EffectDesign) -> np.ndarray:
@@ -129,6 +133,15 @@ def _warn(task: Task, found: Estimated, far: bool, perfect: bool) -> None:
             IdentificationWarning,
             f"columns before it determine column {said} within {by} (collinear){rest}",
         )
+    residual = found.stage.done.residual.max(initial=0.0)
+    if residual > LARGE_RESIDUAL:
+        by = " and ".join(grouping.name for grouping in design.groupings)
+        say(
+            AccuracyWarning,
+            f"the regressions on the effects of {by} ended at a relative residual of "
+            f"{residual:.1e}; coefficients may be wrong by about as much: give more memory=, so "
+            "that levels can be eliminated one after the other",
+        )
     if perfect:
         say(PerfectFitWarning, Status.PERFECT_FIT.message)
     if far:
@@ -163,7 +176,13 @@ def _notes(task: Task, found: Estimated, effects: Effects) -> list[str]:
     """What a reader of the summary should know of the effects."""
     kept, redundant = found.stage.kept, effects.redundant
     more = f"; {redundant:,} of them redundant" if redundant else ""
-    notes = [f"Fixed effects: {effects.in_words}{more}."]
+    solved = f", solved to a relative residual of {effects.residual:.0e}" if redundant else ""
+    notes = [f"Fixed effects: {effects.in_words}{more}{solved}."]
+    if found.product_reads:
+        notes.append(
+            f"Pairs of levels do not fit memory={task.options.memory / 2**20:,.0f}MB: "
+            f"{found.product_reads} more reads stood in for them; give more memory."
+        )
     if kept.single:
         notes.append(f"{kept.single:,} rows left out: each is the only one of a level.")
     if kept.one_sided:

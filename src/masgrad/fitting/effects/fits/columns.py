@@ -85,7 +85,7 @@ def only_columns(done: Eliminated, chosen: np.ndarray) -> Eliminated:
     products = sums.products[np.ix_(places, places)]
     return replace(
         done,
-        sums=EffectSums(products, tuple(tables), sums.pairs),
+        sums=EffectSums(products, tuple(tables), sums.pairs, sums.unpaired),
         means=tuple(U[:, with_z] for U in done.means),
         products=done.products[np.ix_(with_z, with_z)],
         weak=done.weak[chosen],

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.fitting.effects.components import Components, effect_counts
+from masgrad.fitting.effects.components import Components
+from masgrad.fitting.effects.counting import effect_counts
 from masgrad.fitting.effects.rows.kept import Kept
 from masgrad.fitting.effects.tables import EffectSums
 
@@ -28,8 +29,7 @@ class Counted(NamedTuple):
     def of(cls, sums: EffectSums, kept: Kept) -> "Counted":
         """The counts of the kept rows' levels."""
         sums = _of_kept(sums, kept)
-        sizes, others = sums.sizes, range(1, len(sums.levels))
-        components = tuple(Components.of(sums.pairs_of(0, k), (sizes[0], sizes[k])) for k in others)
+        components = tuple(sums.components(0, k) for k in range(1, len(sums.levels)))
         if len(components) == 1:
             return cls(sums, components, _levels(sums) - components[0].count)
         return cls(sums, components, effect_counts(sums).parameters)
@@ -53,9 +53,7 @@ class Counted(NamedTuple):
         chosen = np.flatnonzero(~nested).tolist()
         if not chosen:
             return 1
-        tables = tuple(self.sums.levels[k] for k in chosen)
-        pairs = tuple(self.sums.pairs_of(k, m) for k, m in combinations(chosen, 2))
-        return effect_counts(EffectSums(self.sums.products, tables, pairs)).parameters
+        return effect_counts(self.sums.of_groupings(chosen)).parameters
 
 
 def _levels(sums: EffectSums) -> int:
@@ -68,7 +66,12 @@ def _of_kept(sums: EffectSums, kept: Kept) -> EffectSums:
         return sums
     lines = zip(sums.levels, kept.live, strict=True)
     tables = tuple(table._replace(rows=table.rows * live) for table, live in lines)
-    pairs, places = [], combinations(range(len(tables)), 2)
-    for (k, m), part in zip(places, sums.pairs, strict=True):
-        pairs.append(part.only(kept.live[k][part.first] & kept.live[m][part.second]))
-    return EffectSums(sums.products, tables, tuple(pairs))
+    met = list(combinations(kept.live, 2))
+    if sums.unpaired is not None:
+        found = zip(sums.unpaired.components, met, strict=True)
+        components = tuple(one.only(*live) for one, live in found)
+        unpaired = sums.unpaired._replace(components=components)
+        return EffectSums(sums.products, tables, (), unpaired)
+    lines = zip(sums.pairs, met, strict=True)
+    pairs = tuple(one.only(a[one.first] & b[one.second]) for one, (a, b) in lines)
+    return EffectSums(sums.products, tables, pairs)

@@ -46,6 +46,7 @@ class Estimated:
         constants: terms of the deviance and of the likelihood in y alone.
         counted: the effects' parameters.
         separated: number of rows that are separated, and left out.
+        product_reads: for products with pairs of levels that do not fit memory.
     """
 
     stage: Stage
@@ -55,6 +56,7 @@ class Estimated:
     constants: np.ndarray
     counted: Counted
     separated: int = 0
+    product_reads: int = 0
 
     @property
     def is_least_squares(self) -> bool:
@@ -80,10 +82,12 @@ def find_slopes(task: Task, reader: Reader, sample: Sample) -> Estimated:
         if is_least_squares(family):
             point.levels[: stage.design.sizes[0]] += mean
             counted = Counted.of(stage.read.sums, stage.kept)
-            return Estimated(stage, point, 0.0, 0.0, stage.read.constants, counted)
+            constants, reads = stage.read.constants, elimination.reads
+            return Estimated(stage, point, 0.0, 0.0, constants, counted, product_reads=reads)
         found = _by_newton(task, stage, point, mean, elimination)
         if isinstance(found, Estimated):
-            return replace(found, separated=rows - stage.rows)
+            apart = rows - stage.rows
+            return replace(found, separated=apart, product_reads=elimination.reads)
         recessions = (*recessions, found)
         stage = first_stage(task, reader, sample, mean, elimination, recessions)
 

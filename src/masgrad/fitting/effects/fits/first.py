@@ -24,6 +24,9 @@ from masgrad.types import Rows
 FACTS_SHARE = 4
 """Part of the memory that the levels of rows may take, so that they are not read again."""
 
+BYTES_OF_PAIR = 16
+"""Of a pair of levels in memory: two codes and a weight."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -96,7 +99,7 @@ def first_stage(
     family, again = task.model.family, reader.source.rereadable  # pyright: ignore
     steps = family if family.convex and not task.needs_information else family.scoring()
     whole = replace(EffectDesign.of(reader.source.groupings, sample.rows), recessions=recessions)
-    effects = EffectReader(reader, whole, steps)
+    effects = EffectReader(reader, whole, steps, task.options.memory // BYTES_OF_PAIR)
     nesting = Nesting(reader.source.groupings)
     facts = Facts(task.options.memory // FACTS_SHARE, nesting)
     read, reads = effects.first_read(mean, facts), 1

@@ -20,6 +20,7 @@ class Effects:
             the first grouping that each belongs to, as labels of the first grouping's levels and of
             its own; -1 for levels that were left out.
         parameters: effects that are not redundant.
+        residual: of the regressions of columns and responses on the effects, over what is left.
         recessions: directions along which rows are separated, each of the rows that those before it
             leave.
     """
@@ -28,6 +29,7 @@ class Effects:
     values: tuple[np.ndarray, ...]
     components: tuple[tuple[np.ndarray, np.ndarray], ...]
     parameters: int
+    residual: float = 0.0
     recessions: tuple[Recession, ...] = ()
 
     @property

@@ -7,7 +7,6 @@ for, and not their changes: sums of scores vanish at the optimum, and with them 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -32,11 +31,13 @@ class Elimination:
 
     Attributes:
         last: the columns and the responses without the effects.
+        reads: of the rows, for products with pairs of levels that do not fit memory.
     """
 
     def __init__(self, threads: int, memory: int):
         self.threads, self.memory = threads, memory
         self.last: Eliminated | None = None
+        self.reads = 0
 
     def of(self, sums: EffectSums) -> Eliminated:
         last = self.last
@@ -44,7 +45,16 @@ class Elimination:
             return last
         start = last if last is not None and _alike(last.sums, sums) else None
         self.last = eliminate(sums, start, threads=self.threads, memory=self.memory)
+        self.reads += self.last.reads
         return self.last
+
+    def curvature(self, sums: EffectSums, b: np.ndarray, levels: Sequence[np.ndarray]) -> float:
+        """d'H d along a step d: b of the columns, (p,), and by level of each grouping."""
+        self.reads += sums.unpaired is not None
+        total = b @ sums.A @ b
+        for table, a in zip(sums.levels, levels, strict=True):
+            total += 2 * (a @ (table.border @ b))
+        return float(total) + sums.curvature_of(levels)
 
 
 def _alike(a: EffectSums, b: EffectSums) -> bool:
@@ -55,17 +65,6 @@ def solution(done: Eliminated) -> Vector:
     """Slopes and effects of the responses."""
     beta, effects = done.solution()
     return Vector(beta, np.concatenate(effects))
-
-
-def curvature(sums: EffectSums, b: np.ndarray, levels: Sequence[np.ndarray]) -> float:
-    """d'H d along a step d: b of the columns, (p,), and by level of each grouping."""
-    total = b @ sums.A @ b
-    for table, a in zip(sums.levels, levels, strict=True):
-        total += 2 * (a @ (table.border @ b)) + table.weights @ np.square(a)
-    for (k, m), pairs in zip(combinations(range(len(levels)), 2), sums.pairs, strict=True):
-        assert pairs.weights is not None
-        total += 2 * (pairs.weights * levels[k].take(pairs.first)) @ levels[m].take(pairs.second)
-    return float(total)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class EffectNewton(Descent):
         if not np.isfinite(step.columns).all():
             raise self.no_descent()
         levels = self.counted.balanced(self.design.split(step.levels))
-        slope = -curvature(sums.sums, step.columns, levels)
+        slope = -self.elimination.curvature(sums.sums, step.columns, levels)
         length = decrement_of(sums, slope, self.objective.dispersed, self.floor)
         return Step(Vector(step.columns, np.concatenate(levels)), length, slope)
 

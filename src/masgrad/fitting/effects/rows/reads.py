@@ -6,73 +6,33 @@ Parts are summed by threads and added in their order, so that the number of thre
 digit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import BLOCK
-from masgrad.data.source import Arrays, Source
-from masgrad.fitting.effects.part import PART_ROWS, part_of
+from masgrad.data.designs.group_sums import sums_of_rows
+from masgrad.fitting.effects.part import met_levels, part_of
 from masgrad.fitting.effects.rows.design import EffectDesign, EffectRows
+from masgrad.fitting.effects.rows.facts import Facts
 from masgrad.fitting.effects.rows.kept import RowFacts
-from masgrad.fitting.effects.rows.nesting import LevelClusters, Nesting
-from masgrad.fitting.effects.rows.recession import (
-    Look,
-    boundary,
-    carried,
-    rectified,
-    sums_of,
-)
-from masgrad.fitting.effects.tables import EffectSums
-from masgrad.fitting.effects.total import total_of
+from masgrad.fitting.effects.rows.parts import each_part
+from masgrad.fitting.effects.rows.recession import Look, Target, boundary, carried, rectified
+from masgrad.fitting.effects.tables import ByLevel, EffectSums
+from masgrad.fitting.effects.total import Room, total_of
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.fitting.levels.sums import pace_of
 from masgrad.fitting.objective.objective import BadBlock, Objective
-from masgrad.fitting.objective.reader import Parting, Reader
+from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.start import pulled_predictors
-from masgrad.fitting.sources import join
 from masgrad.models.families.family import Family
 from masgrad.models.glm import squared_residuals
 from masgrad.types import Rows
 
-Done = TypeVar("Done")
-
-
-class Facts:
-    """What the first read learns beside its sums.
-
-    Args:
-        room: bytes that the facts of rows may take; beyond that they are read again when needed.
-        nesting: of effects in clusters.
-    """
-
-    def __init__(self, room: int, nesting: Nesting):
-        self.room, self.nesting = room, nesting
-        self.rows: list[RowFacts] | None = []
-        self.largest: np.ndarray | float = 0.0
-        self.responses, self.used = (np.inf, -np.inf), 0
-
-    def add(
-        self,
-        rows: RowFacts,
-        largest: np.ndarray | float,
-        y: tuple[float, float],
-        clusters: list[LevelClusters],
-    ) -> None:
-        """Take in those of a part."""
-        self.nesting.add(clusters)
-        self.used += rows.nbytes
-        if self.rows is not None:
-            self.rows.append(rows)
-        if self.used > self.room:
-            self.rows = None
-        self.largest = np.maximum(self.largest, largest)
-        low, high = self.responses
-        self.responses = min(low, y[0]), max(high, y[1])
+Weights = Callable[[EffectRows], np.ndarray | None]
+"""Of rows in the sums of a read."""
 
 
 class EffectRead(NamedTuple):
@@ -120,18 +80,24 @@ class EffectReader:
         reader: the source, the threads and the monitor.
         design: the columns and the groupings.
         family: of the responses; Fisher's information replaces H if it says so (`scoring`).
+        most_pairs: pairs of levels beyond which products with them are reads.
     """
 
     reader: Reader
     design: EffectDesign
     family: Family
+    most_pairs: float = np.inf
 
     def first_read(self, mean: float, facts: Facts) -> EffectRead:
         """The sums of the first step; `mean` is about that of the responses."""
-        begin = self._squares if is_least_squares(self.family) else self._start
+        squares = is_least_squares(self.family)
+        begin = self._squares if squares else self._start
+        weights = partial(self._start_weights, mean=mean)
 
-        def work(block: Rows) -> _Part:
+        def work(block: Rows) -> _Part | None:
             rows = self.design.rows(block)
+            if not len(rows.y):
+                return None
             low, high = float(rows.y.min()), float(rows.y.max())
             part = begin(rows, mean)
             admitted = low >= self.family.lowest and high <= self.family.highest  # NaN is neither
@@ -142,7 +108,7 @@ class EffectReader:
             clusters = facts.nesting.of_rows(rows.groups)
             return part._replace(first=(of_rows, largest, (low, high), clusters))
 
-        return self._read(work, facts)
+        return self._read(work, _own_weights if squares else weights, facts)
 
     def read(self, at: Vector, objective: Objective | None = None) -> EffectRead:
         """The sums over all rows at a point, with the constants if the objective is given."""
@@ -156,32 +122,42 @@ class EffectReader:
                 part.scalars[3:] = objective.constants(rows.without_levels)
             return part
 
-        return self._read(work)
+        return self._read(work, partial(self._curvature, at=at))
 
     def target(
         self, at: Vector, step: Vector, fit: Vector | None, holding: Sequence[Vector]
     ) -> Look:
         """Sums of the rectifier's next target, after a fit; at first, of rows carried by a step."""
 
-        def work(block: Rows) -> Look | None:
-            rows = self.design.rows(block)
-            if not len(rows.y):
-                return None
+        def target(rows: EffectRows) -> Target:
             s = boundary(self.family, rows.y)
             if fit is not None:
                 held = (self.design.moves(rows, other) for other in holding)
-                target = rectified(s, self.design.moves(rows, fit), held)
-            else:
-                with np.errstate(all="ignore"):
-                    t = self.design.predictors(rows, at)
-                    r, w = self.family.slope_and_curvature(t, rows.y)
-                    own = np.nan_to_num(np.abs(r) / w, posinf=0.0)  # of a mean at its limit
-                target = carried(s, self.design.moves(rows, step), own)
-            return sums_of(rows.X, rows.centre, rows.codes, target)
+                return rectified(s, self.design.moves(rows, fit), held)
+            with np.errstate(all="ignore"):
+                t = self.design.predictors(rows, at)
+                r, w = self.family.slope_and_curvature(t, rows.y)
+                own = np.nan_to_num(np.abs(r) / w, posinf=0.0)  # of a mean at its limit
+            return carried(s, self.design.moves(rows, step), own)
 
-        seen = list(each_part(self.reader, work))
-        sums = total_of((part.sums for part in seen), lambda: self.design.sizes)
-        return Look(sums, max(part.top for part in seen), max(part.wrong for part in seen))
+        def work(block: Rows) -> tuple[EffectSums, float, float] | None:
+            rows = self.design.rows(block)
+            if not len(rows.y):
+                return None
+            on = target(rows)
+            sums = part_of(rows.X, rows.codes, on.weights, on.u, centre=rows.centre)
+            return sums, on.top, on.wrong
+
+        top = wrong = 0.0
+
+        def each() -> Iterator[EffectSums]:
+            nonlocal top, wrong
+            for sums, *seen in each_part(self.reader, work):
+                top, wrong = max(top, seen[0]), max(wrong, seen[1])
+                yield sums
+
+        sums = self._total(each(), lambda rows: target(rows).weights)
+        return Look(sums, top, wrong)
 
     def _squares(self, rows: EffectRows, mean: float) -> _Part:
         """Least squares of the responses, about their mean."""
@@ -194,10 +170,20 @@ class EffectReader:
     def _start(self, rows: EffectRows, mean: float) -> _Part:
         """Fisher scoring from the responses, pulled to their mean."""
         t = pulled_predictors(self.family, rows.y, mean)
-        w = rows.weighted(self.family.information(t))
         z = t if rows.offset is None else t - rows.offset
+        w = self._start_weights(rows, mean)
         sums = part_of(rows.X, rows.codes, w, z, centre=rows.centre)
         return _Part(sums, len(z), np.array([_weight(rows), np.nan, np.nan, 0.0, 0.0]))
+
+    def _start_weights(self, rows: EffectRows, mean: float) -> np.ndarray:
+        t = pulled_predictors(self.family, rows.y, mean)
+        return rows.weighted(self.family.information(t))
+
+    def _curvature(self, rows: EffectRows, at: Vector) -> np.ndarray:
+        """l'' at a point, weighted."""
+        with np.errstate(all="ignore"):
+            t = self.design.predictors(rows, at)
+            return rows.weighted(self.family.slope_and_curvature(t, rows.y)[1])
 
     def _newton(self, rows: EffectRows, at: Vector) -> _Part:
         family, y = self.family, rows.y
@@ -214,7 +200,12 @@ class EffectReader:
             scalars = np.array([_weight(rows), loss, squares, 0.0, 0.0])
             return _Part(sums, len(y), scalars, pace_of(family, y, r, w))
 
-    def _read(self, work: Callable[[Rows], _Part | None], facts: Facts | None = None) -> EffectRead:
+    def _read(
+        self,
+        work: Callable[[Rows], _Part | None],
+        weights: Weights,
+        facts: Facts | None = None,
+    ) -> EffectRead:
         rows, scalars, pace = 0, np.zeros(5), 0.0
 
         def each() -> Iterator[EffectSums]:
@@ -226,9 +217,36 @@ class EffectReader:
                     facts.add(*part.first)
                 yield part.sums
 
-        sums = total_of(each(), lambda: self.design.sizes)
+        sums = self._total(each(), weights)
         weight, loss, squares = map(float, scalars[:3])
         return EffectRead(sums, rows, weight, loss, squares, scalars[3:], pace)
+
+    def _total(self, parts: Iterator[EffectSums], weights: Weights) -> EffectSums:
+        room = Room(self.most_pairs, partial(self._products, weights))
+        return total_of(parts, lambda: self.design.sizes, room)
+
+    def _products(self, weights: Weights, x: ByLevel) -> ByLevel:
+        """D_k'W (sum over l of D_l x_l), for rows with these weights."""
+
+        def work(block: Rows) -> list[tuple[np.ndarray | None, np.ndarray]] | None:
+            rows = self.design.rows(block)
+            if not len(rows.y):
+                return None
+            t = x[0].take(rows.codes[:, 0], axis=0, mode="clip")
+            for k, of_level in enumerate(x[1:], 1):
+                t += of_level.take(rows.codes[:, k], axis=0, mode="clip")
+            w, found = weights(rows), []
+            w = np.ones(len(t)) if w is None else w
+            for codes in rows.codes.T:
+                levels, place, size = met_levels(np.ascontiguousarray(codes))
+                found.append((levels, sums_of_rows(place, size, w, t)))
+            return found
+
+        total = [np.zeros_like(part) for part in x]
+        for part in each_part(self.reader, work):
+            for sums, (levels, new) in zip(total, part, strict=True):
+                sums[slice(0, len(new)) if levels is None else levels] += new
+        return total
 
 
 def is_least_squares(family: Family) -> bool:
@@ -236,31 +254,9 @@ def is_least_squares(family: Family) -> bool:
     return family.name == "gaussian" and family.canonical
 
 
-def each_part(reader: Reader, work: Callable[[Rows], Done | None]) -> Iterator[Done]:
-    """Results of `work` on parts of all rows, in order; rows are counted."""
-    parts = parts_of(reader.source)
-    return (done for done in reader.each_block(work, parts=parts) if done is not None)
+def _own_weights(rows: EffectRows) -> np.ndarray | None:
+    return rows.weight
 
 
 def _weight(rows: EffectRows) -> float:
     return float(len(rows.y) if rows.weight is None else rows.weight.sum())
-
-
-def parts_of(source: Source, rows: int = PART_ROWS) -> Parting:
-    """Pieces of a source, and what makes a part of about so many rows of each."""
-    if isinstance(source, Arrays):
-        many = -(-rows // source.block)
-        return source.starts[::many], partial(source.at, together=many)
-    many = -(-rows // getattr(source, "block", BLOCK))
-
-    def made(pieces: list[Any]) -> Rows | None:
-        blocks = [block for piece in pieces if (block := source.made(piece)) is not None]
-        return join(blocks) if blocks else None
-
-    return _batches(source.pieces(), many), made
-
-
-def _batches(pieces: Iterable[Any], many: int) -> Iterator[list[Any]]:
-    each = iter(pieces)
-    while batch := list(islice(each, many)):
-        yield batch

@@ -23,7 +23,6 @@ import numpy as np
 
 from masgrad.data.designs.structured import Structured
 from masgrad.fitting.effects.eliminate import Eliminated, eliminate
-from masgrad.fitting.effects.part import part_of
 from masgrad.fitting.effects.tables import EffectSums
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.models.families.family import Family
@@ -101,6 +100,10 @@ class Target(NamedTuple):
     top: float
     wrong: float
 
+    @property
+    def weights(self) -> np.ndarray:
+        return np.where(self.free, 1.0, INTERIOR)
+
 
 def carried(s: np.ndarray, step: np.ndarray, own: np.ndarray) -> Target:
     """The first target: rows that a step carries by their own Newton step, `own`."""
@@ -125,17 +128,6 @@ class Look(NamedTuple):
     sums: EffectSums
     top: float
     wrong: float
-
-
-def sums_of(
-    X: np.ndarray | Structured,
-    centre: np.ndarray | None,
-    codes: np.ndarray,
-    target: Target,
-) -> Look:
-    """Those of a part of the rows."""
-    w = np.where(target.free, 1.0, INTERIOR)
-    return Look(part_of(X, codes, w, target.u, centre=centre), target.top, target.wrong)
 
 
 Read = Callable[[Vector | None, Sequence[Vector]], Look]

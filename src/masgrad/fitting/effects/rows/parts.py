@@ -1,0 +1,41 @@
+"""Reads of rows in long parts, of which sums by level cost least."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from masgrad.data.arrays import BLOCK
+from masgrad.data.source import Arrays, Source
+from masgrad.fitting.effects.part import PART_ROWS
+from masgrad.fitting.objective.reader import Parting, Reader
+from masgrad.fitting.sources import join
+from masgrad.types import Rows
+
+Done = TypeVar("Done")
+
+
+def each_part(reader: Reader, work: Callable[[Rows], Done | None]) -> Iterator[Done]:
+    """Results of `work` on parts of all rows, in order; rows are counted."""
+    parts = parts_of(reader.source)
+    return (done for done in reader.each_block(work, parts=parts) if done is not None)
+
+
+def parts_of(source: Source, rows: int = PART_ROWS) -> Parting:
+    """Pieces of a source, and what makes a part of about so many rows of each."""
+    if isinstance(source, Arrays):
+        many = -(-rows // source.block)
+        return source.starts[::many], partial(source.at, together=many)
+    many = -(-rows // getattr(source, "block", BLOCK))
+
+    def made(pieces: list[Any]) -> Rows | None:
+        blocks = [block for piece in pieces if (block := source.made(piece)) is not None]
+        return join(blocks) if blocks else None
+
+    return _batches(source.pieces(), many), made
+
+
+def _batches(pieces: Iterable[Any], many: int) -> Iterator[list[Any]]:
+    each = iter(pieces)
+    while batch := list(islice(each, many)):
+        yield batch
