@@ -17,15 +17,20 @@ PAIR_BATCH = 1 << 21
 
 
 def total_of(
-    parts: Iterable[EffectSums], sizes: Callable[[], tuple[int, ...]] | None = None
+    parts: Iterable[EffectSums],
+    sizes: Callable[[], tuple[int, ...]] | None = None,
+    expected: tuple[int, ...] | None = None,
 ) -> EffectSums:
     """The sum of parts, added in their order: tables of all levels, each pair of levels once.
 
-    `sizes` are the numbers of levels, known after the last part, if some may have no rows.
+    Args:
+        parts: of the rows.
+        sizes: the numbers of levels, known after the last part, if some may have no rows.
+        expected: numbers of levels for which there is room from the start.
     """
     total = None
     for part in parts:
-        total = _Total(part) if total is None else total
+        total = _Total(part, expected) if total is None else total
         total.add(part)
     if total is None:
         raise InputError("the data hold no rows; at least one observation is needed")
@@ -35,10 +40,10 @@ def total_of(
 class _Total:
     """Tables that grow: the sum of the parts seen so far."""
 
-    def __init__(self, like: EffectSums):
+    def __init__(self, like: EffectSums, expected: tuple[int, ...] | None):
         q = len(like.products)
         self.products = np.zeros((q, q))
-        self.tables = [_GrowingTable(q) for _ in like.levels]
+        self.tables = [_GrowingTable(q, size) for size in expected or (0,) * len(like.levels)]
         self.pairs = [_GrowingPairs() for _ in like.pairs]
 
     def add(self, part: EffectSums) -> None:
@@ -57,8 +62,8 @@ class _Total:
 class _GrowingTable:
     """Sums by level, in arrays with room for more levels."""
 
-    def __init__(self, q: int):
-        self.size, self.rows, self.table = 0, np.zeros(0), np.zeros((0, q))
+    def __init__(self, q: int, room: int):
+        self.size, self.rows, self.table = 0, np.zeros(room), np.zeros((room, q))
 
     def add(self, part: LevelTable) -> None:
         self.size = max(self.size, part.size)

@@ -16,7 +16,7 @@ import numpy as np
 
 from masgrad.data.arrays import BLOCK
 from masgrad.data.source import Arrays, Source
-from masgrad.fitting.effects.part import PART_ROWS, part_of
+from masgrad.fitting.effects.part import PART_BYTES, PART_ROWS, part_of
 from masgrad.fitting.effects.rows.design import EffectDesign, EffectRows
 from masgrad.fitting.effects.rows.kept import RowFacts
 from masgrad.fitting.effects.rows.nesting import LevelClusters, Nesting
@@ -226,7 +226,8 @@ class EffectReader:
                     facts.add(*part.first)
                 yield part.sums
 
-        sums = total_of(each(), lambda: self.design.sizes)
+        known = tuple(grouping.size for grouping in self.design.groupings)
+        sums = total_of(each(), lambda: self.design.sizes, known)
         weight, loss, squares = map(float, scalars[:3])
         return EffectRead(sums, rows, weight, loss, squares, scalars[3:], pace)
 
@@ -238,12 +239,18 @@ def is_least_squares(family: Family) -> bool:
 
 def each_part(reader: Reader, work: Callable[[Rows], Done | None]) -> Iterator[Done]:
     """Results of `work` on parts of all rows, in order; rows are counted."""
-    parts = parts_of(reader.source)
+    parts = parts_of(reader.source, _rows_of_parts(reader.source))
     return (done for done in reader.each_block(work, parts=parts) if done is not None)
 
 
 def _weight(rows: EffectRows) -> float:
     return float(len(rows.y) if rows.weight is None else rows.weight.sum())
+
+
+def _rows_of_parts(source: Source) -> int:
+    """Rows of a part: as many as there are levels, if these are very many and memory allows."""
+    levels = max((grouping.size for grouping in source.groupings), default=0)
+    return max(PART_ROWS, min(levels, PART_BYTES // (8 * (len(source.names) + 2))))
 
 
 def parts_of(source: Source, rows: int = PART_ROWS) -> Parting:

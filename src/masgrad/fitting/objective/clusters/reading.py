@@ -98,9 +98,11 @@ class Totals:
         """The clusters that have rows, and their sums in phi; these sums are used up."""
         seen = np.flatnonzero(self.rows)
         every = len(seen) == 0 or int(seen[-1]) + 1 == len(seen)
-        keys = way.keys.values[: len(seen)] if every else None
-        if keys is None or isinstance(way.keys, CombinedKeys):
+        values = way.keys.values
+        if isinstance(way.keys, CombinedKeys):
             keys = [way.keys.key(code) for code in seen.tolist()]
+        else:
+            keys = values[: len(seen)] if every else [values[code] for code in seen.tolist()]
         chosen = slice(0, len(seen)) if every else seen
         scores, weights, rows = self.scores[chosen], self.weights[chosen], self.rows[chosen]
         H = None if self.hessians is None else self.hessians[chosen]
