@@ -1,8 +1,9 @@
 """Sums by level over a part of the rows.
 
 The columns, the responses and 1 stand side by side, Z = [X - centre, z, 1], so that one sparse
-product D'W Z gives all sums by level. A part costs least with some 100,000 rows (`PART_ROWS`): its
-tables hold the levels that it meets, and its pairs of levels are those of its rows.
+product D'W Z gives all sums by level. A part costs least with some 100,000 rows (`PART_ROWS`), or
+with as many rows as there are levels: its tables hold the levels that it meets, and its pairs of
+levels are those of its rows.
 """
 
 from itertools import combinations
@@ -18,6 +19,9 @@ from masgrad.fitting.effects.tables import EffectSums, LevelTable
 
 PART_ROWS = 1 << 17
 """Rows of which a part is best made."""
+
+PART_BYTES = 1 << 25
+"""Size of the columns of a longer part, which very many levels ask for."""
 
 PIECE_PRODUCTS, PIECE_ROWS = 500_000, (512, 4096)
 """Products, and the fewest and the most rows, of a piece that stays in a core's cache."""

@@ -21,8 +21,15 @@ PAIR_BATCH = 1 << 21
 
 
 class Room(NamedTuple):
-    """How many pairs of levels there is memory for, and the products with them beyond that."""
+    """What there is memory for.
 
+    Args:
+        levels: of each grouping, from the start.
+        most_pairs: of levels.
+        products: with pairs, beyond that.
+    """
+
+    levels: tuple[int, ...]
     most_pairs: float
     products: Products
 
@@ -52,7 +59,8 @@ class _Total:
     def __init__(self, like: EffectSums, room: Room | None):
         q, self.room = len(like.products), room
         self.products = np.zeros((q, q))
-        self.tables = [_GrowingTable(q) for _ in like.levels]
+        levels = (0,) * len(like.levels) if room is None else room.levels
+        self.tables = [_GrowingTable(q, size) for size in levels]
         self.pairs = [_GrowingPairs() for _ in like.pairs]
         self.joined: list[GrowingComponents] | None = None
 
@@ -91,8 +99,8 @@ class _Total:
 class _GrowingTable:
     """Sums by level, in arrays with room for more levels."""
 
-    def __init__(self, q: int):
-        self.size, self.rows, self.table = 0, np.zeros(0), np.zeros((0, q))
+    def __init__(self, q: int, room: int):
+        self.size, self.rows, self.table = 0, np.zeros(room), np.zeros((room, q))
 
     def add(self, part: LevelTable) -> None:
         self.size = max(self.size, part.size)

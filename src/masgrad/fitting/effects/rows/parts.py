@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from masgrad.data.arrays import BLOCK
 from masgrad.data.source import Arrays, Source
-from masgrad.fitting.effects.part import PART_ROWS
+from masgrad.fitting.effects.part import PART_BYTES, PART_ROWS
 from masgrad.fitting.objective.reader import Parting, Reader
 from masgrad.fitting.sources import join
 from masgrad.types import Rows
@@ -17,8 +17,14 @@ Done = TypeVar("Done")
 
 def each_part(reader: Reader, work: Callable[[Rows], Done | None]) -> Iterator[Done]:
     """Results of `work` on parts of all rows, in order; rows are counted."""
-    parts = parts_of(reader.source)
+    parts = parts_of(reader.source, _rows_of_parts(reader.source))
     return (done for done in reader.each_block(work, parts=parts) if done is not None)
+
+
+def _rows_of_parts(source: Source) -> int:
+    """Rows of a part: as many as there are levels, if these are very many and memory allows."""
+    levels = max((grouping.size for grouping in source.groupings), default=0)
+    return max(PART_ROWS, min(levels, PART_BYTES // (8 * (len(source.names) + 2))))
 
 
 def parts_of(source: Source, rows: int = PART_ROWS) -> Parting:

@@ -222,7 +222,8 @@ class EffectReader:
         return EffectRead(sums, rows, weight, loss, squares, scalars[3:], pace)
 
     def _total(self, parts: Iterator[EffectSums], weights: Weights) -> EffectSums:
-        room = Room(self.most_pairs, partial(self._products, weights))
+        known = tuple(grouping.size for grouping in self.design.groupings)
+        room = Room(known, self.most_pairs, partial(self._products, weights))
         return total_of(parts, lambda: self.design.sizes, room)
 
     def _products(self, weights: Weights, x: ByLevel) -> ByLevel:

@@ -1,10 +1,9 @@
 """Sums by cluster over one block: scores D'diag(l') X, and Hessians of the rows of each cluster.
 
 Scores cost an addition for each row and column. Hessians are products of the rows of one cluster
-if a block holds many of each, and sums of the products of all pairs of columns if not.
+if a block holds some of each, and sums of the products of all pairs of columns if not.
 """
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +21,19 @@ DENSE_CODES = 4
 """Codes for each row of a block up to which sums have a place for every code."""
 
 ROWS_EACH = 24
-"""Rows of a cluster in a block from which a matrix product for each cluster is faster."""
+"""Rows of a cluster in a block that make a matrix product worth its call."""
+
+CALL_PRODUCTS = 200
+"""Products of columns, summed by cluster, that take as long as the call of a matrix product."""
 
 RADIX_CODES = 1 << 16
 """Codes up to which rows are sorted by 16 bits, in a twentieth of the time."""
 
-PRODUCT_BYTES = 1 << 25
-"""Size of the products of columns that are formed at a time."""
+ROW_PRODUCT_BYTES = 1 << 25
+"""Size of the products of columns of rows that are formed at a time."""
+
+PRODUCT_BYTES = 1 << 20
+"""Size of the matrices that are formed at a time: they stay in a core's cache."""
 
 
 class BlockSums(NamedTuple):
@@ -116,10 +121,10 @@ def _hessians(terms: RowTerms, codes: np.ndarray, size: int) -> np.ndarray:
     if w.ndim == 3:
         return sums_of_rows(codes, size, np.ones(len(w)), packed(w))
     X = np.asarray(X)
-    if len(codes) >= ROWS_EACH * size:
-        return _products_of_clusters(X, w, codes, size)
     i, j = np.triu_indices(X.shape[1])
-    total, some = np.zeros((size, len(i))), max(1, PRODUCT_BYTES // (8 * len(i)))
+    if len(codes) * len(i) >= CALL_PRODUCTS * size:
+        return _products_of_clusters(X, w, codes, size)
+    total, some = np.zeros((size, len(i))), max(1, ROW_PRODUCT_BYTES // (8 * len(i)))
     for start in range(0, len(codes), some):
         part = slice(start, start + some)
         total += sums_of_rows(codes[part], size, w[part], X[part][:, i] * X[part][:, j])
@@ -137,8 +142,13 @@ def _products_of_clusters(X: np.ndarray, w: np.ndarray, codes: np.ndarray, size:
     else:
         left, Z = Z, v * Z
     ends = np.cumsum(np.bincount(codes, minlength=size)).tolist()
-    total = np.zeros((size, X.shape[1], X.shape[1]))
-    for g, (start, end) in enumerate(pairwise([0, *ends])):
-        if end > start:
-            np.dot(left[start:end].T, Z[start:end], out=total[g])
-    return packed(total)
+    p, start = X.shape[1], 0
+    total, some = np.zeros((size, p * (p + 1) // 2)), max(1, PRODUCT_BYTES // (8 * p * p))
+    for first in range(0, size, some):
+        each = np.zeros((min(some, size - first), p, p))
+        for k, end in enumerate(ends[first : first + some]):
+            if end > start:
+                np.dot(left[start:end].T, Z[start:end], out=each[k])
+            start = end
+        total[first : first + some] = packed(each)
+    return total

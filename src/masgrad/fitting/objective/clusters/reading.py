@@ -17,7 +17,7 @@ from masgrad.data.groupings.keys import CombinedKeys, Keys
 from masgrad.data.regression import groups_of
 from masgrad.data.source import Source
 from masgrad.data.together import Together
-from masgrad.fitting.objective.clusters.blocks import BlockSums, block_sums, row_terms
+from masgrad.fitting.objective.clusters.blocks import ROWS_EACH, BlockSums, block_sums, row_terms
 from masgrad.fitting.objective.clusters.sums import ClusterSums, ClusterWay, packed, unpacked
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -98,9 +98,11 @@ class Totals:
         """The clusters that have rows, and their sums in phi; these sums are used up."""
         seen = np.flatnonzero(self.rows)
         every = len(seen) == 0 or int(seen[-1]) + 1 == len(seen)
-        keys = way.keys.values[: len(seen)] if every else None
-        if keys is None or isinstance(way.keys, CombinedKeys):
+        values = way.keys.values
+        if isinstance(way.keys, CombinedKeys):
             keys = [way.keys.key(code) for code in seen.tolist()]
+        else:
+            keys = values[: len(seen)] if every else [values[code] for code in seen.tolist()]
         chosen = slice(0, len(seen)) if every else seen
         scores, weights, rows = self.scores[chosen], self.weights[chosen], self.rows[chosen]
         H = None if self.hessians is None else self.hessians[chosen]
@@ -148,15 +150,19 @@ def cluster_ways(
     if sample.complete:
         parts = (collect.block(ways, rows) for rows in blocks(sample.rows))
     else:
-        reader = replace(reader, source=_in_long_blocks(reader.source, ways, objective, len(phi)))
+        source = _in_long_blocks(reader.source, ways, objective, len(phi), hessians)
+        reader = replace(reader, source=source)
         workers = reader.workers(objective, reader.source.count)
         parts = reader.each_block(lambda rows: collect.block(ways, rows), workers)
     return collect.total(ways, parts)
 
 
-def _in_long_blocks(source: Source, ways: Sequence[Way], objective: Objective, p: int) -> Source:
-    """The source in blocks of twice as many rows as there are clusters, if memory allows."""
-    rows = min(2 * max(len(way.keys) for way in ways), LONG_BYTES // (8 * p))
+def _in_long_blocks(
+    source: Source, ways: Sequence[Way], objective: Objective, p: int, hessians: bool
+) -> Source:
+    """The source in blocks of some rows for each cluster, if memory allows."""
+    each = ROWS_EACH if hessians else 2
+    rows = min(each * max(len(way.keys) for way in ways), LONG_BYTES // (8 * p))
     block = getattr(source, "block", BLOCK)
     return Together(source, rows // block) if objective.linear and rows >= 2 * block else source
 

@@ -25,7 +25,7 @@ from masgrad.models.families.canonical import Gaussian
 FEW_CLUSTERS = 256
 """Clusters up to which Hessians are kept by default: tests for few clusters need them."""
 
-CHEAP_PRODUCTS = 1 << 25
+CHEAP_PRODUCTS = 1 << 22
 """Products of columns, over all rows, up to which they are kept whatever the number of clusters."""
 
 MEMORY_SHARE = 4
