@@ -43,7 +43,7 @@ class Tested(abc.ABC):
     local_model: LocalModel
     status: Status
     terms: "Terms | None"
-    df: int | None
+    df: int | np.ndarray | None
     kind: str
     target: str
     notes: tuple[str, ...]
