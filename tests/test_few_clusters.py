@@ -190,6 +190,34 @@ def _slopes(D, y, w, rows):
     return np.linalg.lstsq((D * root[:, None])[rows], (y * root)[rows], rcond=None)[0][:2]
 
 
+@pytest.mark.parametrize("kind", ["CR2", "CR3"])
+def test_nested_effects_of_counts_give_the_errors_of_dummies(kind):
+    X, _, g = rows_of(5)
+    rng = np.random.default_rng(5)
+    t = pd.DataFrame(X[:, 1:], columns=["a", "b"]).assign(g=g, unit=g * 2 + rng.integers(0, 2, N))
+    t["y"] = rng.poisson(np.exp(0.3 * t.a))
+    t = t[t.groupby("unit").y.transform("sum") > 0]
+    same = {"family": "poisson", "clusters": "g", "cov_type": kind, "passes": "converge"}
+    r, dummies = mg.glm("y ~ a + b | unit", t, **same), mg.glm("y ~ a + b + C(unit)", t, **same)
+    np.testing.assert_allclose(r.bse, dummies.bse[["a", "b"]], rtol=1e-8)
+    np.testing.assert_allclose(r.df, dummies.contrast(["a", "b"]).df, rtol=1e-8)
+    p = [x.wild_test("a = 0").pvalue for x in (r, dummies)]
+    assert p[0] == p[1]
+
+
+@pytest.mark.parametrize("kind", ["CR2", "CR3"])
+def test_penalties_and_losses_of_ones_own_have_them(kind):
+    X, y, g = rows_of()
+    r = mg.fit(mg.Linear(), (X, y), clusters=g, cov_type=kind)
+    loss = mg.CustomLoss(lambda theta, z: 0.5 * (z["y"] - z["x"] @ theta) ** 2, dim=3)
+    own = mg.fit(loss, {"x": X, "y": y}, clusters=g, cov_type=kind)
+    shrunk = mg.fit(mg.Linear(), (X, y), clusters=g, cov_type=kind, penalty=mg.L1(0.05))
+    for other in (own, shrunk):
+        np.testing.assert_allclose(other.bse, r.bse, rtol=1e-8)
+        np.testing.assert_allclose(other.df, r.df, rtol=1e-8)
+    assert ("Degrees of freedom" in r.summary()) == (kind == "CR2")
+
+
 # Notes.
 
 

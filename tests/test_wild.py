@@ -81,19 +81,21 @@ def by_rows(X, y, g, R, q):
     return float((np.array(drawn) >= observed * (1 - 1e-9)).mean())
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_combinations_and_values_are_those_of_draws_written_out(k):
+@pytest.mark.parametrize("k, weighted", [(1, False), (2, False), (1, True)])
+def test_combinations_and_values_are_those_of_draws_written_out(k, weighted):
     X, y, g = rows_of(2, 150, 8, 4)
     R, q = np.array([[0.0, 1, -1, 0], [0, 0, 0, 1]])[:k], np.array([0.8, 0.2])[:k]
-    r = mg.fit(mg.Linear(), (X, y), clusters=g)
-    w = r.wild_test(R, q, weights="rademacher")
-    assert w.pvalue == by_rows(X, y, g, R, q)
+    w = np.random.default_rng(2).uniform(0.5, 2, 150) if weighted else np.ones(150)
+    r = mg.fit(mg.Linear(), (X, y), clusters=g, weights=w, weights_type="analytic")
+    X, y = X * np.sqrt(w)[:, None], y * np.sqrt(w)
+    found = r.wild_test(R, q, weights="rademacher")
+    assert found.pvalue == by_rows(X, y, g, R, q)
     if k == 1:
         same = r.wild_test("theta[1] - theta[2] = 0.8", weights="rademacher")
-        assert same.pvalue == w.pvalue and 0 < w.equal_tailed <= 1
+        assert same.pvalue == found.pvalue and 0 < found.equal_tailed <= 1
     else:
-        assert w.equal_tailed is None
-        assert w.statistic == pytest.approx(r.wald_test(R, q).statistic, rel=1e-9)
+        assert found.equal_tailed is None
+        assert found.statistic == pytest.approx(r.wald_test(R, q).statistic, rel=1e-9)
 
 
 def test_effects_nested_in_clusters_are_those_of_dummies():
