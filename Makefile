@@ -10,7 +10,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASG
 TEST_ENV += JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-startup bench-nonconvex campaign coverage coverage-penalties coverage-landscape clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-startup bench-nonconvex campaign coverage coverage-penalties coverage-landscape coverage-panels clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad fit
@@ -71,6 +71,9 @@ coverage-penalties: $(STAMP)
 
 coverage-landscape: $(STAMP)
 	$(BIN)/python benchmarks/landscape.py
+
+coverage-panels: $(STAMP)
+	$(TEST_ENV) $(BIN)/python benchmarks/panels_coverage.py --page benchmarks/panels_coverage.md
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv

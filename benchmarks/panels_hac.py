@@ -79,19 +79,27 @@ def coverage(T: int, lags: int, replications: int, confirmed: int) -> dict[str, 
     return {name: count / replications for name, count in covered.items()}
 
 
+def table(replications: int, confirmed: int) -> list[str]:
+    """The lines of the table."""
+    lines = [
+        "| T | lags | normal | t(T - 1) | fixed-b | Monte-Carlo error |",
+        "|---|---|---|---|---|---|",
+    ]
+    error = 100 * np.sqrt(0.05 * 0.95 / replications)
+    for T in SIZES:
+        for lags, name in ((rule(T), f"{rule(T)} (automatic)"), (T // 10, f"{T // 10} (T / 10)")):
+            found = coverage(T, lags, replications, confirmed)
+            shares = " | ".join(f"{100 * share:.2f} %" for share in found.values())
+            lines.append(f"| {T:,} | {name} | {shares} | {error:.2f} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=4000)
     parser.add_argument("--confirmed", type=int, default=5, help="series of each row that are fit")
     arguments = parser.parse_args()
-    print("| T | lags | normal | t(T - 1) | fixed-b | Monte-Carlo error |")
-    print("|---|---|---|---|---|---|")
-    for T in SIZES:
-        for lags, name in ((rule(T), f"{rule(T)} (automatic)"), (T // 10, f"{T // 10} (T / 10)")):
-            found = coverage(T, lags, arguments.replications, arguments.confirmed)
-            shares = " | ".join(f"{100 * share:.2f} %" for share in found.values())
-            error = 100 * np.sqrt(0.05 * 0.95 / arguments.replications)
-            print(f"| {T:,} | {name} | {shares} | {error:.2f} |", flush=True)
+    print(*table(arguments.replications, arguments.confirmed), sep="\n")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def _earlier(task: Task, objective: Objective) -> Clustered | None:
     return kept.in_coordinates(np.linalg.solve(before.matrix, objective.coordinates.matrix))
 
 
-def _degrees_of_freedom(found: Uncertainty) -> int | None:
+def _degrees_of_freedom(found: Uncertainty) -> int | np.ndarray | None:
     """Those of t: of chains, of clusters; None for the normal law."""
     if found.spread is not None:
         return found.spread.df

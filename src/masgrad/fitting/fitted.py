@@ -72,7 +72,8 @@ class Fitted:
         not_identified: mask of the parameters that move along them, (p,).
         status: how the fit ended.
         terms: of the formula, if there was one.
-        df: degrees of freedom of t; None for normal quantiles.
+        df: degrees of freedom of t, for each coefficient (p,) if they differ (CR2); None for
+            normal quantiles.
         kind: the model in words.
         target: what intervals are about.
         notes: for the reader of a summary.
@@ -104,7 +105,7 @@ class Fitted:
     not_identified: np.ndarray
     status: Status = Status.CONVERGED
     terms: "Terms | None" = None
-    df: int | None = None
+    df: int | np.ndarray | None = None
     kind: str = ""
     target: str = POPULATION
     notes: tuple[str, ...] = ()

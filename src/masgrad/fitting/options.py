@@ -163,7 +163,8 @@ class Options:
     cov_type: str = _field(
         "robust",
         '"robust" (HC0; HC1 for estimates without a penalty after one; CR1 with clusters), "HC0", '
-        '"HC1", "HC3"; "CR1" (or "cluster"), "CR2", "CR3" for clusters; "HAC" (Newey-West) for '
+        '"HC1", "HC3"; "CR1" (or "cluster") for clusters, and for few of them "CR2", with degrees '
+        'of freedom of its own, and "CR3", the jackknife; "HAC" (Newey-West) for '
         'rows in time order, or by `time` within each `unit`; "DK" (Driscoll-Kraay) by `time`; '
         '"nonrobust", which trusts the model.',
         _cov_type,
@@ -175,7 +176,7 @@ class Options:
     )
     small_sample: str = _field(
         "fixest",
-        'factors of clustered errors: "fixest", "statsmodels", "stata" or "none".',
+        'factors of CR1 errors: "fixest", "statsmodels", "stata" or "none".',
         _one_of("small_sample", SMALL_SAMPLE),
     )
     time: Any = _field(None, 'time of each row for "HAC" and "DK": a column or an array (N,).')

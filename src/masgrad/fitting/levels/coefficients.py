@@ -12,8 +12,8 @@ from masgrad.fitting.results.estimates import (
     SMALL_DEPENDENCE,
     Coefficients,
     half_widths,
-    quantile,
 )
+from masgrad.fitting.results.laws import quantile
 
 
 @dataclass(frozen=True, repr=False, eq=False)

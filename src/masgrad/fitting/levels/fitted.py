@@ -74,7 +74,7 @@ class LevelsFitted:
     kind: str = ""
     notes: tuple[str, ...] = ()
     target: str = POPULATION
-    df: int | None = None
+    df: int | np.ndarray | None = None
     diagnostics: Diagnostics = field(default=Diagnostics())
     penalized: np.ndarray | None = None
     omitted: Omitted = field(default=Omitted())

@@ -9,7 +9,7 @@ import numpy as np
 
 from masgrad.data.designs.coded import CodedDesign
 from masgrad.fitting.levels.fitted import LevelsFitted
-from masgrad.fitting.results.estimates import quantile
+from masgrad.fitting.results.laws import quantile
 from masgrad.fitting.results.prediction import Response, with_interval
 
 

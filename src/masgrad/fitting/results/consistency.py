@@ -47,8 +47,7 @@ def consistent(r: Fitted) -> Fitted:
     numbers = (r.nobs, local.count, local.squares, local.loss, local.rows)
     if not all(_is_number(value) for value in numbers):
         raise ValueError(f"{numbers!r:.80} are no numbers")
-    if r.df is not None and not (_is_number(r.df) and r.df > 0):
-        raise ValueError(f"df = {r.df!r:.80} is no number of degrees of freedom")
+    _check_df(r)
     return r
 
 
@@ -76,6 +75,15 @@ def _check_texts(r: Fitted) -> None:
         raise ValueError("a name or a note is no text")
     if r.terms is not None and len(r.terms.names) != p:
         raise ValueError(f"{len(r.terms.names)} columns of X for {p} parameters")
+
+
+def _check_df(r: Fitted) -> None:
+    """Degrees of freedom are positive: one number, or one for each coefficient (NaN without)."""
+    if isinstance(r.df, np.ndarray):
+        if r.df.shape != r.theta.shape or (r.df <= 0).any():
+            raise ValueError(f"df has shape {r.df.shape}, or a negative entry")
+    elif r.df is not None and not (_is_number(r.df) and r.df > 0):
+        raise ValueError(f"df = {r.df!r:.80} is no number of degrees of freedom")
 
 
 def _is_number(value: object) -> bool:

@@ -4,8 +4,10 @@ R theta has the estimate R theta_hat and the covariance R C R'. Jointly, with k 
 
     W = (R theta_hat - q)' (R C R')^-1 (R theta_hat - q)
 
-is chi-squared with k degrees of freedom, or, where C came from df + 1 chains, Hotelling's:
-W (df - k + 1) / (k df) is F with k and df - k + 1.
+is chi-squared with k degrees of freedom, or, where C came from df + 1 chains or clusters,
+Hotelling's: W (df - k + 1) / (k df) is F with k and df - k + 1. CR2 has a df for each combination,
+and one for several together (`uncertainty.clusters.degrees`). A clustered covariance is a sum over
+G clusters, and of rank G - 1 at most: more combinations than that have no joint test.
 """
 
 from dataclasses import dataclass
@@ -16,13 +18,14 @@ from scipy.special import chdtrc, fdtrc
 
 from masgrad.checks import as_number
 from masgrad.errors import InputError, printable
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.results.constraints import Combinations, combinations
 from masgrad.fitting.results.estimates import (
     Coefficients,
     Estimates,
     covariance_of,
-    joint_quantile,
 )
+from masgrad.fitting.results.laws import check_joint, joint_quantile
 
 
 class WaldTest(NamedTuple):
@@ -101,18 +104,21 @@ def contrast(of: Coefficients, R: Any, q: Any = None) -> Contrast:
         limit = np.where(rows.R != 0, rows.R * of.estimate, 0.0).sum(1)
     estimate = np.where(depends, limit, rows.R @ of.finite)
     cov = covariance_of(*of.combine(rows.R))
-    return Contrast(estimate, cov, rows.q, rows.labels, depends, of.df)
+    return Contrast(estimate, cov, rows.q, rows.labels, depends, of.df_of(rows.R))
 
 
 def wald_test(of: Coefficients, R: Any, q: Any = None) -> WaldTest:
     """Test R theta = q jointly."""
-    found, root = _joint(of, combinations(R, of.labels, q))
+    rows = combinations(R, of.labels, q)
+    found, root = _joint(of, rows)
     region = Region(found.estimate, found.cov, np.inf, 1.0, found.labels, root)
     statistic, k = float(region.distance(found.value)), len(found.value)
-    if of.df is None:
+    df = of.joint_df(rows.R)
+    if df is None:
         return WaldTest(statistic, k, float(chdtrc(k, statistic)))
-    F = statistic * (of.df - k + 1) / (k * of.df)
-    return WaldTest(statistic, k, float(fdtrc(k, of.df - k + 1, F)))
+    check_joint(k, df)
+    F = statistic * (df - k + 1) / (k * df)
+    return WaldTest(statistic, k, float(fdtrc(k, df - k + 1, F)))
 
 
 def region(of: Coefficients, R: Any, level: float) -> Region:
@@ -123,13 +129,15 @@ def region(of: Coefficients, R: Any, level: float) -> Region:
     if rows.q.any():
         raise InputError(f"{R!r}: a region is of combinations such as 'a, b', without '= 1'")
     found, root = _joint(of, rows)
-    quantile = joint_quantile(len(rows.R), of.df, level)
+    quantile = joint_quantile(len(rows.R), of.joint_df(rows.R), level)
     return Region(found.estimate, found.cov, quantile, level, rows.labels, root)
 
 
 def _joint(of: Coefficients, rows: Combinations) -> tuple[Contrast, np.ndarray | None]:
     """The contrasts, once their covariance is known to have an inverse, and its root if needed."""
     found = contrast(of, rows.R, rows.q)
+    if of.clusters is not None:
+        check_rank(of.clusters, len(rows.R))
     if found.not_identified.any():
         raise InputError(
             f"{rows.labels[int(np.argmax(found.not_identified))]!r}: R depends on a direction of "
@@ -146,6 +154,19 @@ def _joint(of: Coefficients, rows: Combinations) -> tuple[Contrast, np.ndarray |
         raise InputError(f"the rows of R are linearly dependent{few}; leave some of them out")
     known = found.not_identified
     return Contrast(found.estimate, found.cov, rows.q, rows.labels, known, found.df), root
+
+
+def check_rank(clusters: Clustered, k: int) -> None:
+    """Refuse more combinations than a covariance from these clusters has directions."""
+    most = clusters.fewest - 1
+    if k > most:
+        why = f"leave their covariance, of rank {most} at most, without an inverse"
+        if len(clusters.single) > 1:
+            why = f"leave F, with {most} degrees of freedom of the errors, without a law"
+        raise InputError(
+            f"{k} combinations and clusters of {clusters.in_words}: fewer clusters than tested "
+            f"combinations {why}; test at most {most} together"
+        )
 
 
 def _rank(cov: np.ndarray, root: np.ndarray | None, scale: np.ndarray) -> int:

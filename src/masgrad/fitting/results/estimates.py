@@ -9,10 +9,8 @@ is estimate -+ c se. With Z of the estimates' correlation matrix, of rank r,
 - bonferroni:    the pointwise quantile at alpha / k; whatever the correlations
 - scheffe:       c^2 is the quantile of the Wald statistic: all linear combinations at once
 
-For the maximum Z = rho L u with u uniform on the sphere of R^r and rho^2 chi-squared with r degrees
-of freedom, so that P(max |Z_j| <= c) = E F_r(c^2 / max (L u)_j^2): rho is integrated out, and
-directions u are drawn with a fixed seed. If the covariance came from chains, laws are Student's and
-F, and for the maximum each Z_j is divided by a standard error of its own, drawn as chains do.
+If the covariance came from chains or clusters, laws are Student's and F (`laws.py`). With CR2 each
+estimate has degrees of freedom of its own, and joint intervals take the smallest.
 """
 
 from dataclasses import dataclass, field
@@ -20,22 +18,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtr, chdtri, fdtri, ndtr, ndtri, stdtr, stdtrit
 
 from masgrad.checks import as_number
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.results.laws import (
+    Degrees,
+    factor_of,
+    joint_quantile,
+    max_quantile,
+    probability,
+    quantile,
+)
+from masgrad.fitting.uncertainty.clusters.degrees import BellMcCaffrey
+from masgrad.fitting.uncertainty.clusters.leverages import Leverages
 
 if TYPE_CHECKING:
     import pandas as pd
 
 INTERVAL_METHODS = ("pointwise", "simultaneous", "bonferroni", "scheffe")
-
-DIRECTIONS, WITH_ERRORS = 1 << 16, 1 << 14
-"""Directions drawn: the level is then right to 0.001, or 0.002 where errors are drawn as well."""
-
-CHUNK = 1 << 12
 
 SMALL_DEPENDENCE = 1e-6
 """Cosine of the angle up to which a combination does not depend on a direction."""
@@ -51,7 +54,7 @@ class Estimates:
         value: what each is tested against, (k,).
         labels: names.
         not_identified: mask of those that are not identified.
-        df: degrees of freedom, if the covariance came from chains.
+        df: degrees of freedom, if the covariance came from chains or clusters.
     """
 
     estimate: np.ndarray
@@ -59,7 +62,7 @@ class Estimates:
     value: np.ndarray
     labels: tuple[str, ...]
     not_identified: np.ndarray
-    df: int | None = None
+    df: Degrees = None
 
     @cached_property
     def se(self) -> np.ndarray:
@@ -120,6 +123,7 @@ class Coefficients(Estimates):
         cov_phi: covariance in these coordinates, where combinations are to be taken in them.
         finite: the estimates with null directions held fixed, (p,).
         separated: mask of those that only separated rows determine, or ().
+        clusters: sums by cluster, if errors are clustered.
     """
 
     null_directions: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
@@ -128,6 +132,7 @@ class Coefficients(Estimates):
     cov_phi: np.ndarray | None = None
     finite: np.ndarray = field(default_factory=lambda: np.empty(0))
     separated: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+    clusters: Clustered | None = None
 
     @property
     def _unknown(self) -> np.ndarray:
@@ -145,7 +150,35 @@ class Coefficients(Estimates):
         if self.cov_phi is None:
             return None
         A, C = self.combine(R)
-        return np.asarray(np.linalg.qr((A @ _factor(C)).T, mode="r")).T
+        return np.asarray(np.linalg.qr((A @ factor_of(C)).T, mode="r")).T
+
+    @cached_property
+    def _quadratic(self) -> BellMcCaffrey | None:
+        """The degrees of freedom of combinations, if they differ and can be known."""
+        own = isinstance(self.df, np.ndarray) and self.clusters is not None
+        leverages = Leverages.of(self.clusters) if own and self.clusters is not None else None
+        return None if leverages is None else BellMcCaffrey(leverages)
+
+    def df_of(self, R: np.ndarray) -> Degrees:
+        """The degrees of freedom of each row of R theta, R (k, p)."""
+        if not isinstance(self.df, np.ndarray):
+            return self.df
+        if self._quadratic is None or self.coordinates is None:
+            return self._smallest_df(R)
+        return self._quadratic.of(self.coordinates.design(R))
+
+    def joint_df(self, R: np.ndarray) -> int | float | None:
+        """The degrees of freedom of all rows of R theta together, R (k, p)."""
+        if not isinstance(self.df, np.ndarray):
+            return self.df
+        if self._quadratic is None or self.coordinates is None:
+            return float(self._smallest_df(R).min())
+        return self._quadratic.joint(self.coordinates.design(R))
+
+    def _smallest_df(self, R: np.ndarray) -> np.ndarray:
+        """The smallest of the coefficients that each row of R has, where nothing else is known."""
+        assert isinstance(self.df, np.ndarray)
+        return np.where(R != 0, self.df, np.inf).min(1)
 
     def depends(self, R: np.ndarray) -> np.ndarray:
         """Which rows of R (k, p) depend on a direction of theta that is not identified."""
@@ -176,20 +209,8 @@ def coefficients(fitted: Fitted) -> Coefficients:
         fitted.cov_phi,
         fitted.finite_theta,
         fitted.separated,
+        fitted.clusters,
     )
-
-
-# Laws and quantiles.
-
-
-def probability(z: np.ndarray, df: int | None) -> np.ndarray:
-    """P(Z <= z) of the normal law, or of Student's where the covariance came from a few chains."""
-    return ndtr(z) if df is None else stdtr(df, z)
-
-
-def quantile(level: float, df: int | None) -> float:
-    """The z at which `probability` is the level."""
-    return float(ndtri(level) if df is None else stdtrit(df, level))
 
 
 def covariance_of(R: np.ndarray, cov: np.ndarray) -> np.ndarray:
@@ -203,7 +224,7 @@ def covariance_of(R: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 
 def half_widths(
-    se: np.ndarray, cov: np.ndarray, df: int | None, alpha: float, method: str
+    se: np.ndarray, cov: np.ndarray, df: Degrees, alpha: float, method: str
 ) -> np.ndarray:
     """c se: half of every interval's width, (k,); infinite where se is."""
     if not 0 < as_number("alpha", alpha) < 1:
@@ -215,68 +236,17 @@ def half_widths(
     if method == "pointwise":
         return quantile(1 - alpha / 2, df) * se
     known = np.isfinite(se) & (se > 0)
-    return _multiple(cov[np.ix_(known, known)], df, alpha, method) * se
-
-
-def _multiple(cov: np.ndarray, df: int | None, alpha: float, method: str) -> float:
-    """c, from the covariance of what is identified."""
-    k = max(len(cov), 1)
+    k = max(int(known.sum()), 1)
     if method == "bonferroni" or k == 1:
-        return quantile(1 - alpha / (2 * k), df)
+        return quantile(1 - alpha / (2 * k), df) * se
+    least = float(np.nanmin(df[known])) if isinstance(df, np.ndarray) else df
+    return _multiple(cov[np.ix_(known, known)], least, alpha, method) * se
+
+
+def _multiple(cov: np.ndarray, df: int | float | None, alpha: float, method: str) -> float:
+    """c, from the covariance of what is identified."""
     scale = np.sqrt(np.diag(cov))
-    L = _factor(cov / np.outer(scale, scale))
+    L = factor_of(cov / np.outer(scale, scale))
     if method == "scheffe":
         return float(np.sqrt(joint_quantile(L.shape[1], df, 1 - alpha)))
     return max_quantile(L, df, 1 - alpha)
-
-
-def joint_quantile(k: int, df: int | None, level: float) -> float:
-    """Quantile of the Wald statistic of k combinations: chi-squared, or Hotelling's."""
-    if df is None:
-        return float(chdtri(k, 1 - level))
-    if df < k:
-        raise InputError(f"{k} combinations have no joint law from {df + 1} chains; take more")
-    return float(fdtri(k, df - k + 1, level) * k * df / (df - k + 1))
-
-
-def max_quantile(L: np.ndarray, df: int | None, level: float) -> float:
-    """c with P(max |Z_j| <= c) = level, where Z has the covariance L L' with 1 on its diagonal."""
-    k, r = L.shape
-    peak = _peaks(L, df) ** 2
-
-    def beyond(c: float) -> float:
-        return float(chdtr(r, c**2 / peak).mean()) - level
-
-    low, high = quantile((1 + level) / 2, df), quantile(1 - (1 - level) / (2 * k), df)
-    if beyond(low) >= 0:  # all of one mind: pointwise, up to the error of the draws
-        return low
-    if beyond(high) <= 0:
-        return high
-    from scipy.optimize import brentq
-
-    return float(brentq(beyond, low, high))  # pyright: ignore
-
-
-def _peaks(L: np.ndarray, df: int | None) -> np.ndarray:
-    """max |L u| for directions u, by parts; with df, in drawn standard errors."""
-    rng, peaks = np.random.default_rng(0), []
-    for _ in range((DIRECTIONS if df is None else WITH_ERRORS) // CHUNK):
-        u = rng.normal(size=(L.shape[1], CHUNK))
-        size = np.abs(L @ u) / np.linalg.norm(u, axis=0)
-        peaks.append((size if df is None else size / _drawn_errors(L, df, rng)).max(0))
-    return np.concatenate(peaks)
-
-
-def _drawn_errors(L: np.ndarray, df: int, rng: np.random.Generator) -> np.ndarray:
-    """Standard errors (k, CHUNK) from df + 1 chains, where the true ones are 1."""
-    squares = np.zeros((len(L), CHUNK))
-    for _ in range(df):
-        squares += np.square(L @ rng.normal(size=(L.shape[1], CHUNK)))
-    return np.sqrt(squares / df)
-
-
-def _factor(K: np.ndarray) -> np.ndarray:
-    """L (k, r) with K = L L' and r the rank of K."""
-    values, Q = np.linalg.eigh(K)
-    keep = values > len(K) * np.finfo(float).eps * values[-1]
-    return Q[:, keep] * np.sqrt(values[keep])

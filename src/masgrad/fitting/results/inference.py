@@ -19,6 +19,7 @@ from masgrad.fitting.results import contrasts
 from masgrad.fitting.results.constraints import places_of
 from masgrad.fitting.results.contrasts import Contrast, Region, WaldTest
 from masgrad.fitting.results.estimates import Coefficients, coefficients
+from masgrad.fitting.results.wild.bootstrap import WildTest, wild_intervals, wild_test
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty import likelihood
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
@@ -43,7 +44,7 @@ class Tested(abc.ABC):
     local_model: LocalModel
     status: Status
     terms: "Terms | None"
-    df: int | None
+    df: int | np.ndarray | None
     kind: str
     target: str
     notes: tuple[str, ...]
@@ -143,15 +144,29 @@ class Tested(abc.ABC):
         """Two-sided p-values of theta_j = 0."""
         return self._named(self.coefficients.pvalues)
 
-    def conf_int(self, alpha: float = 0.05, method: str = "pointwise") -> Any:
+    def conf_int(
+        self,
+        alpha: float = 0.05,
+        method: str = "pointwise",
+        *,
+        draws: int = 9999,
+        weights: str | None = None,
+        seed: int = 0,
+    ) -> Any:
         """Confidence intervals for theta*, (p, 2).
 
         Args:
             alpha: one minus the level.
             method: "pointwise": each alone has the level; all together: "simultaneous" (the
                 quantile of max |z|, the shortest), "bonferroni", "scheffe" (for all contrasts).
+                "wild", with few clusters: each alone, of the values that `wild_test` does not
+                reject; ends may be infinite.
+            draws: of "wild", as in `wild_test`; so are `weights` and `seed`.
         """
-        ends = self.coefficients.conf_int(alpha, method)
+        if method == "wild":
+            ends = wild_intervals(self, alpha, draws, weights, seed)
+        else:
+            ends = self.coefficients.conf_int(alpha, method)
         return self._framed(ends, [0, 1])
 
     def to_frame(self, alpha: float = 0.05) -> "pd.DataFrame":
@@ -209,6 +224,42 @@ class Tested(abc.ABC):
     def wald_test(self, R: Any, q: Any = None) -> WaldTest:
         """Test R theta = q jointly; R and q are those of `contrast`: "a = b, c = 0"."""
         return contrasts.wald_test(self.coefficients, R, q)
+
+    def wild_test(
+        self,
+        R: Any,
+        q: Any = None,
+        *,
+        draws: int = 9999,
+        weights: str | None = None,
+        seed: int = 0,
+    ) -> WildTest:
+        """Test R theta = q by the wild cluster bootstrap with the null imposed, for few clusters.
+
+        Exact draws for least squares, from the clusters' scores and Hessians; for other losses
+        scores are drawn at one Newton step from the estimate. Each draw has its own CR1 error.
+        Draws that tie with the data count as large as they are.
+
+        Args:
+            R: as in `contrast`: "a = 0", "a - b"; several combinations are tested jointly.
+            q: the values they are tested against.
+            draws: number of draws; all 2^G sign vectors are taken instead if there are 12 clusters
+                or fewer, or no more vectors than draws.
+            weights: "rademacher" (signs) or "webb" (six values); by default signs, and Webb's
+                with up to 6 clusters.
+            seed: of the draws.
+
+        Example:
+            >>> import numpy as np, masgrad as mg
+            >>> rng = np.random.default_rng(0)
+            >>> firm, X = np.arange(120) % 10, rng.normal(size=(120, 2))
+            >>> y = X[:, 0] + rng.normal(size=10)[firm] + rng.normal(size=120)
+            >>> r = mg.fit(mg.Linear(), (X, y), clusters=firm)
+            >>> found = r.wild_test("theta[1] = 0")
+            >>> found.draws, found.exhaustive, found.pvalue > 0.05
+            (1024, True, True)
+        """
+        return wild_test(self, R, q, draws, weights, seed)
 
     def region(self, R: Any = None, level: float = 0.95) -> Region:
         """The joint region of combinations R theta* (by default all parameters): an ellipsoid.

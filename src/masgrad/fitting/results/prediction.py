@@ -26,7 +26,8 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.identification.rank import BORDER
 from masgrad.fitting.objective.objective import Objective
-from masgrad.fitting.results.estimates import coefficients, quantile
+from masgrad.fitting.results.estimates import coefficients
+from masgrad.fitting.results.laws import quantile
 from masgrad.fitting.results.missing import Missing
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -140,7 +141,7 @@ def _columns(
     limit = np.asarray(response.mean(np.where(sides == 0, t, sides * np.inf)))
     if J is None or interval is None:
         return (limit,), t
-    c = quantile((1 + interval) / 2, result.df)
+    c = critical_values(result, J, interval)
     mean, *others = with_interval(response, t, standard_errors(result, J), c)
     return (np.where(sides == 0, mean, limit), *others), t
 
@@ -245,6 +246,11 @@ def standard_errors(result: Fitted, J: np.ndarray) -> np.ndarray:
     return np.where(found.depends(J), np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 
+def critical_values(result: Fitted, J: np.ndarray, interval: float) -> Any:
+    """Quantiles for predictors with the derivatives J (n, p): one, or (n,) if their df differ."""
+    return quantile((1 + interval) / 2, coefficients(result).df_of(J))
+
+
 def response_of(model: Model | None, which: str) -> Response:
     """What is predicted, as a function of the linear predictor."""
     if which == "linear":
@@ -264,7 +270,7 @@ def response_of(model: Model | None, which: str) -> Response:
 
 
 def with_interval(
-    response: Response, t: np.ndarray, se: np.ndarray, c: float
+    response: Response, t: np.ndarray, se: np.ndarray, c: Any
 ) -> tuple[np.ndarray, ...]:
     """Mean, its standard error, and the limits in order."""
     at = np.stack([t, t - c * se, t + c * se])

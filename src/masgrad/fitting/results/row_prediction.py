@@ -17,9 +17,13 @@ from masgrad.data.arrays import BLOCK, as_rows, blocks
 from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.results.estimates import quantile
 from masgrad.fitting.results.missing import Missing
-from masgrad.fitting.results.prediction import INTERVAL, check_interval, standard_errors
+from masgrad.fitting.results.prediction import (
+    INTERVAL,
+    check_interval,
+    critical_values,
+    standard_errors,
+)
 from masgrad.types import Rows
 
 if TYPE_CHECKING:
@@ -79,8 +83,10 @@ def _columns(
     none = missing.see_rows(rows, ~np.isfinite(known).all(1))
     columns = [values]
     if J is not None and interval is not None:
-        se = standard_errors(result, J.reshape(-1, J.shape[-1])).reshape(values.shape)
-        c = quantile((1 + interval) / 2, result.df)
+        rows_of_J = J.reshape(-1, J.shape[-1])
+        se = standard_errors(result, rows_of_J).reshape(values.shape)
+        c = critical_values(result, rows_of_J, interval)
+        c = c.reshape(values.shape) if np.ndim(c) else c
         columns += [se, values - c * se, values + c * se]
     shape = (-1, *(1,) * (values.ndim - 1))
     return tuple(np.where(none.reshape(shape), np.nan, column) for column in columns)

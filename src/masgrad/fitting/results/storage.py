@@ -4,7 +4,6 @@ Arrays are base64 of little-endian float64: what is loaded is what was saved, to
 No code is stored: a loss of the user's own is given again to `load`.
 """
 
-import base64
 import hashlib
 import json
 from dataclasses import asdict
@@ -24,6 +23,8 @@ from masgrad.fitting.options import TOLERANCE
 from masgrad.fitting.penalised.path import PenaltyPath
 from masgrad.fitting.results.consistency import check_given_model, consistent
 from masgrad.fitting.results.estimates import coefficients
+from masgrad.fitting.results.saved.arrays import pack, unpack
+from masgrad.fitting.results.saved.clusters import clusters_from_json, clusters_to_json
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
 from masgrad.models.glm import GLM, make_family
@@ -107,13 +108,13 @@ def _old_status(body: dict[str, Any]) -> Status:
     by_target = {NO_TARGET: Status.PENALISED_ONLY, PENALISED_OPTIMUM: Status.PENALISED_TARGET}
     if body["target"] in by_target:
         return by_target[body["target"]]
-    if np.isnan(_unpack(body["local_model"]["constants"])).any():
+    if np.isnan(unpack(body["local_model"]["constants"])).any():
         return Status.INTERRUPTED
     if any(body["not_identified"]):
         pairs = zip(body["params"], body["not_identified"], strict=True)
         empty = all(estimate is None for estimate, out in pairs if out)
         return Status.SEPARATED if regression and not empty else Status.NOT_IDENTIFIED
-    if not _unpack(body["cov"]).any():
+    if not unpack(body["cov"]).any():
         return Status.PERFECT_FIT
     if remainder > LARGEST_REMAINDER:
         return Status.READS_USED_UP
@@ -140,20 +141,22 @@ def _to_json(r: Fitted) -> dict[str, Any]:
         "bse": [float(s) if np.isfinite(s) else None for s in coefficients(r).se],
         "cov_type": r.cov_type,
         "target": r.target,
-        "df": r.df,
+        "df": pack(r.df) if isinstance(r.df, np.ndarray) else r.df,
         "notes": list(r.notes),
         "fit_info": asdict(r.fit_info),
         "has_offset": r.has_offset,
         "diagnostics": r.diagnostics.to_json(),
-        "penalized": None if r.penalized is None else _pack(r.penalized),
+        "penalized": None if r.penalized is None else pack(r.penalized),
         "path": None if r.path is None else _fields(r.path),
-        "theta": _pack(r.theta),
-        "cov": _pack(r.cov),
-        "cov_phi": None if r.cov_phi is None else _pack(r.cov_phi),
-        "null_directions": _pack(r.null_directions),
+        "theta": pack(r.theta),
+        "cov": pack(r.cov),
+        "cov_phi": None if r.cov_phi is None else pack(r.cov_phi),
+        "null_directions": pack(r.null_directions),
         "not_identified": r.not_identified.tolist(),
-        "recession": _pack(r.recession),
+        "recession": pack(r.recession),
         "separated": r.separated.tolist(),
+        "clusters": clusters_to_json(r.clusters),
+        "weights_type": r.weights_type,
         "omitted": asdict(r.omitted),
         "coordinates": _fields(r.coordinates),
         "local_model": _fields(r.local_model),
@@ -163,27 +166,29 @@ def _to_json(r: Fitted) -> dict[str, Any]:
 def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
     return Fitted(
         model=model or _model_from_json(body["model"]),
-        theta=_unpack(body["theta"]),
-        cov=_unpack(body["cov"]),
-        cov_phi=None if body.get("cov_phi") is None else _unpack(body["cov_phi"]),
+        theta=unpack(body["theta"]),
+        cov=unpack(body["cov"]),
+        cov_phi=None if body.get("cov_phi") is None else unpack(body["cov_phi"]),
         nobs=body["nobs"],
         names=tuple(body["names"]),
         cov_type=body["cov_type"],
         fit_info=_fit_info(body["fit_info"]),
         has_offset=body["has_offset"],
         diagnostics=_diagnostics(body["diagnostics"]),
-        penalized=None if body["penalized"] is None else _unpack(body["penalized"]),
+        penalized=None if body["penalized"] is None else unpack(body["penalized"]),
         path=None if body.get("path") is None else _path(_values(body["path"])),
         coordinates=Coordinates(**_values(body["coordinates"])),
         local_model=_local_model(body["local_model"]),
-        null_directions=_unpack(body["null_directions"]),
+        null_directions=unpack(body["null_directions"]),
         not_identified=np.array(body["not_identified"], bool),
-        recession=_unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
+        recession=unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
         separated=np.array(body.get("separated", []), bool),
+        clusters=clusters_from_json(body.get("clusters")),
+        weights_type=body.get("weights_type", "frequency"),
         omitted=Omitted(**body.get("omitted", {})),
         status=Status[body["status"]],
         terms=_terms(body["terms"]),
-        df=body["df"],
+        df=unpack(body["df"]) if isinstance(body["df"], dict) else body["df"],
         kind=body["kind"],
         target=body["target"],
         notes=tuple(body["notes"]),
@@ -229,22 +234,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, ThirdOrder):
         return _fields(value)
     if isinstance(value, np.ndarray):
-        return _pack(value)
+        return pack(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _values(fields: dict[str, Any]) -> dict[str, Any]:
-    return {k: _unpack(v) if isinstance(v, dict) else v for k, v in fields.items()}
-
-
-def _pack(a: np.ndarray) -> dict[str, Any]:
-    data = np.ascontiguousarray(a, "<f8").tobytes()
-    return {"shape": list(a.shape), "float64": base64.b64encode(data).decode()}
-
-
-def _unpack(packed: dict[str, Any]) -> np.ndarray:
-    data = np.frombuffer(base64.b64decode(packed["float64"]), "<f8")
-    return data.astype(np.float64).reshape(packed["shape"])
+    return {k: unpack(v) if isinstance(v, dict) else v for k, v in fields.items()}
 
 
 def _model_to_json(model: Model | None) -> dict[str, Any] | None:

@@ -160,6 +160,11 @@ def _check_old(old: Fitted) -> Model:
 
 
 def _check_options(old: Fitted, model: Model, options: Options) -> None:
+    if old.cov_type in CLUSTERED and old.clusters is None and options.cov_type in CLUSTERED:
+        raise InputError(
+            "the file of this result has no sums by cluster, which were too many, so that scores "
+            "of clusters that go on cannot be added to; fit all rows together"
+        )
     other_link = isinstance(model, GLM) and not model.family.canonical
     if options.cov_type == "nonrobust" and other_link and old.local_model.information is None:
         raise InputError(

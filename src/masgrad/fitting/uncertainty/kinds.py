@@ -54,11 +54,9 @@ def covariance(
 
 def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.ndarray]:
     """The local model on the complement of some directions, and a basis of the complement."""
-    p = len(local.point)
+    B = complement(null_basis)
     if not null_basis.shape[1]:
-        return local, np.eye(p)
-    U, _, _ = np.linalg.svd(null_basis, full_matrices=True)
-    B = U[:, null_basis.shape[1] :]
+        return local, B
     return (
         replace(
             local,
@@ -70,3 +68,9 @@ def restrict(local: LocalModel, null_basis: np.ndarray) -> tuple[LocalModel, np.
         ),
         B,
     )
+
+
+def complement(null_basis: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the complement of some directions (p, k), (p, p - k)."""
+    p, k = null_basis.shape
+    return np.linalg.svd(null_basis, full_matrices=True)[0][:, k:] if k else np.eye(p)

@@ -36,7 +36,7 @@ class Meat:
         shown: the kind that it is called.
         reads: of the rows, made for it.
         notes: about it.
-        df: degrees of freedom of t, if there are few.
+        df: degrees of freedom of t, if there are few; (p,) if coefficients have their own.
         clusters: what it was made of, if rows are clustered.
         undefined: mask of the coefficients whose HC3 covariance is 0/0.
         serial: its lags, if rows depend on their neighbours in time.
@@ -47,7 +47,7 @@ class Meat:
     shown: str
     reads: int = 0
     notes: tuple[str, ...] = ()
-    df: int | None = None
+    df: int | np.ndarray | None = None
     clusters: Clustered | None = None
     undefined: np.ndarray | None = None
     serial: Serial | None = None
@@ -116,6 +116,7 @@ def find_meat(
                 done,
                 local=local,
                 free=len(local.point) - null.size,
+                null=null.directions,
                 kind=kind,
                 options=options,
                 earlier=earlier,
@@ -129,9 +130,8 @@ def _of_neighbours(kind: str, found: SerialMeat) -> Meat:
 
 
 def _of_clusters(found: ClusteredMeat, kind: str) -> Meat:
-    kept = found.kept
     return Meat(
-        found.matrix, "HC0", kind, found.reads, found.notes, df=kept.fewest - 1, clusters=kept
+        found.matrix, "HC0", kind, found.reads, found.notes, df=found.df, clusters=found.kept
     )
 
 

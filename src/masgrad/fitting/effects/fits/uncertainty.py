@@ -44,7 +44,7 @@ class SlopeErrors:
         perfect: whether residuals are rounding errors.
         reads: of the rows, made for it.
         notes: about it.
-        df: degrees of freedom of t, of clusters.
+        df: degrees of freedom of t, of clusters; (p,) if coefficients have their own.
         clusters: what the meat was made of, if rows are clustered.
         serial: the same of rows in time order.
     """
@@ -55,7 +55,7 @@ class SlopeErrors:
     perfect: bool
     reads: int
     notes: tuple[str, ...] = ()
-    df: int | None = None
+    df: int | np.ndarray | None = None
     clusters: Clustered | None = None
     serial: Serial | None = None
 
@@ -104,9 +104,14 @@ def _is_inexact(found: Estimated) -> bool:
 def _covariance(
     task: Task, local: LocalModel, found: Estimated, kind: str, absorbed: int
 ) -> np.ndarray:
-    none = np.eye(len(local.point))[:, ~found.stage.slopes.kept]
     dispersed, count = found.stage.effects.family.dispersed, observations(local, task.options)
-    return covariance(local, kind, dispersed, none, count, absorbed)
+    return covariance(local, kind, dispersed, _without_slope(found), count, absorbed)
+
+
+def _without_slope(found: Estimated) -> np.ndarray:
+    """The directions of columns that have no slope, (p, k)."""
+    kept = found.stage.slopes.kept
+    return np.eye(len(kept))[:, ~kept]
 
 
 def _clustered(
@@ -130,14 +135,18 @@ def _clustered(
             Estimate(local, stage.reads, found.correction, found.decrement),
             local=local,
             free=free,
+            null=_without_slope(found),
             kind=kind,
             options=task.options,
             earlier=None,
         )
     C = _covariance(task, replace(local, meat=meat.matrix), found, "HC0", 0)
     C, repaired = without_negative(slopes.objective, C, meat.kept)
-    notes, df = (*meat.notes, *repaired), meat.kept.fewest - 1
-    return SlopeErrors(slopes, C, kind, False, meat.reads, notes, df, meat.kept)
+    outside = tuple(
+        g.name for g, inside in zip(stage.design.groupings, stage.nested, strict=True) if not inside
+    )
+    kept, notes = replace(meat.kept, outside=outside), (*meat.notes, *repaired)
+    return SlopeErrors(slopes, C, kind, False, meat.reads, notes, meat.df, kept)
 
 
 def _serial(

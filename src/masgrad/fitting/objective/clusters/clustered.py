@@ -17,6 +17,8 @@ class Clustered:
         bread: H of all rows at the estimate, (p, p), in phi.
         nobs: number of observations.
         parameters: K of the factor (N - 1) / (N - K).
+        basis: of the directions of phi that the data determine, (p, r), orthonormal.
+        outside: fixed effects whose levels lie in several clusters, by name.
     """
 
     ways: tuple[ClusterWay, ...]
@@ -24,6 +26,8 @@ class Clustered:
     bread: np.ndarray
     nobs: float
     parameters: int
+    basis: np.ndarray
+    outside: tuple[str, ...] = ()
 
     @property
     def single(self) -> tuple[ClusterWay, ...]:
@@ -36,6 +40,12 @@ class Clustered:
         return min(way.sums.count for way in self.single)
 
     @property
+    def alone(self) -> ClusterSums | None:
+        """The sums with Hessians of the only grouping; None if there are more, or no Hessians."""
+        sums = self.ways[0].sums
+        return sums if len(self.ways) == 1 and sums.hessians is not None else None
+
+    @property
     def in_words(self) -> str:
         """The groupings with their numbers of clusters."""
         return ", ".join(f"{way.names[0]} ({way.sums.count:,})" for way in self.single)
@@ -43,7 +53,8 @@ class Clustered:
     def in_coordinates(self, T: np.ndarray) -> "Clustered":
         """The same sums where phi = T phi', in phi'."""
         ways = tuple(replace(way, sums=_transformed(way.sums, T)) for way in self.ways)
-        return replace(self, ways=ways, bread=T.T @ self.bread @ T)
+        basis = np.linalg.qr(np.linalg.solve(T, self.basis))[0]
+        return replace(self, ways=ways, bread=T.T @ self.bread @ T, basis=basis)
 
 
 def _transformed(sums: ClusterSums, T: np.ndarray) -> ClusterSums:

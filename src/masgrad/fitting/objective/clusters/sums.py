@@ -49,6 +49,12 @@ class ClusterSums:
             chosen = slice(start, min(start + some, self.count))
             yield chosen, unpacked(self.hessians[chosen], p)
 
+    @property
+    def information(self) -> np.ndarray:
+        """The sum of the clusters' Hessians, (p, p)."""
+        assert self.hessians is not None
+        return unpacked(self.hessians.sum(0)[None], len(self.point))[0]
+
     def at(self, point: np.ndarray, hessian: np.ndarray | None = None) -> "ClusterSums":
         """The sums at another point; `hessian`, of all rows, serves where none were kept."""
         step = point - self.point

@@ -39,6 +39,7 @@ MODEL: tuple[Fact, ...] = (
     ("Status", lambda r: str(r.status)),
     ("Covariance", lambda r: r.cov_type),
     ("Clusters", lambda r: None if r.clusters is None else r.clusters.in_words),
+    ("Degrees of freedom", lambda r: _range(r.df)),
     ("Intervals for", lambda r: r.target),
     ("Log-likelihood", lambda r: _decimal(r.log_likelihood)),
     ("AIC", lambda r: _decimal(r.aic)),
@@ -60,6 +61,13 @@ FIT: tuple[Fact, ...] = (
 
 def _decimal(value: float | None) -> str | None:
     return None if value is None else f"{value:,.1f}" if abs(value) < 1e9 else f"{value:.6g}"
+
+
+def _range(df: int | np.ndarray | None) -> str | None:
+    """The least and the largest degrees of freedom, if coefficients have their own."""
+    if not isinstance(df, np.ndarray) or not np.isfinite(df).any():
+        return None
+    return f"{np.nanmin(df):.1f} to {np.nanmax(df):.1f}"
 
 
 def known(result: Tested, facts: tuple[Fact, ...]) -> list[tuple[str, str]]:

@@ -10,7 +10,8 @@ is, with N observations, K parameters and G clusters,
     stata        as fixest for least squares; G / (G - 1) for other models
     none         1
 
-t has G - 1 degrees of freedom, G the smallest number of clusters of a grouping.
+t has G - 1 degrees of freedom, G the smallest number of clusters of a grouping; CR2 has its own
+(`degrees.py`).
 """
 
 import numpy as np

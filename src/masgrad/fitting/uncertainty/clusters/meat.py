@@ -19,7 +19,16 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
+from masgrad.fitting.uncertainty.clusters.adjusted import POWERS, adjusted_meat
+from masgrad.fitting.uncertainty.clusters.degrees import BellMcCaffrey
 from masgrad.fitting.uncertainty.clusters.factors import check_clusters, meat_of
+from masgrad.fitting.uncertainty.clusters.leverages import Leverages
+from masgrad.fitting.uncertainty.clusters.notes import (
+    few_clusters,
+    lost_clusters,
+    unequal_clusters,
+)
+from masgrad.fitting.uncertainty.kinds import complement
 from masgrad.models.families.canonical import Gaussian
 
 FEW_CLUSTERS = 256
@@ -41,12 +50,14 @@ class ClusteredMeat:
         kept: what it was made of.
         reads: of the rows, made for it.
         notes: about it.
+        df: degrees of freedom of t; of each coefficient, (p,), for CR2.
     """
 
     matrix: np.ndarray
     kept: Clustered
     reads: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    df: int | np.ndarray
 
 
 def clustered_meat(
@@ -57,20 +68,45 @@ def clustered_meat(
     *,
     local: LocalModel,
     free: int,
+    null: np.ndarray,
     kind: str,
     options: Options,
     earlier: Clustered | None,
 ) -> ClusteredMeat:
-    """The meat of the kind CR1, CR2 or CR3 at the estimate."""
+    """The meat of the kind CR1, CR2 or CR3 at the estimate; `null` are directions without one."""
     ways, reads = _ways(objective, reader, sample, done, local=local, kind=kind, options=options)
     notes = ()
     if earlier is not None:
         ways, notes = _with_earlier(ways, earlier, local), _on_earlier(earlier)
     count = local.count if options.weights_type == "frequency" else local.rows
-    kept = Clustered(ways, options.small_sample, local.hessian, count, free)
+    basis = complement(null)
+    kept = Clustered(ways, options.small_sample, local.hessian, count, free, basis)
     check_clusters(kept)
-    squares = isinstance(objective.family, Gaussian)
-    return ClusteredMeat(meat_of(kept, squares), kept, reads, notes)
+    leverages = Leverages.of(kept)
+    if kind in POWERS and leverages is None:
+        raise InputError(_without_hessians(kind, kept))
+    A = objective.coordinates.design(np.eye(len(local.point)))
+    notes += few_clusters(kept, kind)
+    notes += unequal_clusters(kept, leverages, A, reader.source.names)
+    if kind not in POWERS or leverages is None:
+        matrix = meat_of(kept, isinstance(objective.family, Gaussian))
+        return ClusteredMeat(matrix, kept, reads, notes, kept.fewest - 1)
+    notes += lost_clusters(kept, leverages, A, reader.source.names)
+    df = BellMcCaffrey(leverages).of(A) if kind == "CR2" else kept.fewest - 1
+    return ClusteredMeat(adjusted_meat(leverages, kind), kept, reads, notes, df)
+
+
+def _without_hessians(kind: str, kept: Clustered) -> str:
+    if kept.alone is not None:
+        return (
+            f"cov_type={kind!r} takes the root of the Hessian, which is not positive definite at "
+            "this estimate; use 'CR1'"
+        )
+    return (
+        f"cov_type={kind!r} takes the Hessians of all clusters, and those of earlier rows, or of a "
+        "single read, were not kept; fit the earlier rows with the same cov_type, give more "
+        "memory=..., or use 'CR1'"
+    )
 
 
 def _ways(

@@ -1,0 +1,1 @@
+"""Parts of a result in a file."""
