@@ -352,16 +352,18 @@ def test_nothing_depends_on_order_blocks_files_and_threads(
         part = by_firm.iloc[start : start + 11_000]
         part.to_parquet(tmp_path / "parts" / f"{k}.parquet", row_group_size=3000)
     shuffled.to_csv(tmp_path / "shuffled.csv", index=False)
-    asked = {"family": family, "clusters": ["firm", "year"], "passes": "converge"}
-    plain = mg.glm(formula, long_panel, threads=1, **asked)
-    for name, source, more in (
+    ways = (
         ("sorted", by_firm, {}),
         ("shuffled", shuffled, {"threads": 2}),
         ("other blocks", long_panel, {"block_size": 700, "threads": 2}),
         ("files", tmp_path / "parts", {"block_size": 5000}),
         ("CSV", tmp_path / "shuffled.csv", {}),
-    ):
-        r = mg.glm(formula, source, **asked, **more)
-        assert np.abs((r.params - plain.params) / plain.bse).max() < 1e-8, name
-        np.testing.assert_allclose(r.bse, plain.bse, rtol=1e-8, err_msg=name)
-        assert (r.nobs, r.df) == (plain.nobs, 59)
+    )
+    for errors in ({"clusters": ["firm", "year"]}, {"cov_type": "HC1"}, {"cov_type": "nonrobust"}):
+        asked = {"family": family, "passes": "converge", **errors}
+        plain = mg.glm(formula, long_panel, threads=1, **asked)
+        for name, source, more in ways:
+            r = mg.glm(formula, source, **asked, **more)
+            assert np.abs((r.params - plain.params) / plain.bse).max() < 1e-8, name
+            np.testing.assert_allclose(r.bse, plain.bse, rtol=1e-8, err_msg=name)
+            assert (r.nobs, r.df) == (plain.nobs, plain.df)
