@@ -189,6 +189,9 @@ def test_rows_of_weight_0_may_lack_anything(gaps, missing):
 # Files.
 
 
+MORE_KINDS = ("Arrow", "parts", "dataset")
+
+
 @pytest.fixture(scope="module")
 def long_gaps() -> pd.DataFrame:
     return with_gaps(whole(40_000, 2), each=300).reset_index(drop=True)
@@ -211,7 +214,10 @@ def stored(table: pd.DataFrame, folder, kind: str):
     return dataset.dataset(folder / "t.parquet") if kind == "dataset" else folder / "t.parquet"
 
 
-@pytest.mark.parametrize("kind", ["Parquet", "CSV", "Arrow", "parts", "dataset"])
+@pytest.mark.parametrize(
+    "kind",
+    ["Parquet", "CSV", *(pytest.param(k, marks=pytest.mark.long) for k in MORE_KINDS)],
+)
 @pytest.mark.parametrize(
     ("formula", "columns", "asked"),
     [
@@ -374,6 +380,7 @@ def test_rows_that_are_pytrees_may_have_gaps(arrays):
         mg.fit(loss, (infinite, {"y": y, "n": number}), missing="drop")
 
 
+@pytest.mark.long
 def test_other_models_may_have_gaps(arrays):
     X, y, *_ = arrays
     trace = mg.fit(mg.TraceRegression(1, 3), (X.reshape(400, 1, 3), y), missing="drop")

@@ -122,6 +122,7 @@ def repaired(cov: np.ndarray) -> np.ndarray:
 
 
 @each(PANELS)
+@pytest.mark.long
 def test_other_errors_are_those_of_pyfixest(panel):
     """K is the rank of all dummies; trusting a Poisson model needs no factor, and theirs has it."""
     kept = estimable(panel)

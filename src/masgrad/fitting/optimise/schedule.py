@@ -78,13 +78,10 @@ def estimate(
 def polished(objective: Objective, reader: Reader, done: Estimate, options: Options) -> Estimate:
     """With passes="converge" one more read, at the estimate, and a last step from there.
 
-    H and M are then its own, and what is left is the square of a step below the tolerance. Least
-    squares are at their optimum without it, and only errors from M need it.
+    H and M are then its own, and what is left is the square of a step below the tolerance.
     """
-    local, squares = done.local_model, isinstance(objective.family, Gaussian)
+    local, exact = done.local_model, isinstance(objective.family, Gaussian) and not options.by_rows
     summed_there = done.correction <= options.tolerance and local.moments_at is None
-    needs = options.cov_type in ("robust", "HC0", "HC1") and options.clusters is None
-    exact = squares and not needs
     if options.passes != "converge" or exact or summed_there or objective.prior is not None:
         return done
     far = done.separation is not None or not done.remainder <= options.tolerance
