@@ -143,6 +143,20 @@ def test_clusters_that_go_on_in_an_update_are_joined_by_their_keys(long_panel, t
         old.update((X[half:], y[half:]), clusters=[firm[half:], firm[half:] % 7])
 
 
+def test_clusters_of_new_rows_alone_are_refused(panel, tmp_path):
+    X, y, firm, _ = panel
+    plain, clustered = (mg.fit(mg.Linear(), (X, y), clusters=c) for c in (None, firm))
+    clustered.save(tmp_path / "r.json")
+    loaded = mg.load(tmp_path / "r.json")
+    block = mg.Stream(lambda: iter([mg.Block(X, y, clusters=firm)]))
+    for old, why in ((plain, "fitted without"), (loaded, "a loaded result has no sums")):
+        for data, keys in (((X, y), {"clusters": firm}), (block, {})):
+            with pytest.raises(mg.errors.InputError, match=f"old rows are not known .*{why}"):
+                old.update(data, cov_type="CR1", **keys)
+    twice = mg.fit(mg.Linear(), (np.r_[X, X], np.r_[y, y]))
+    np.testing.assert_allclose(loaded.update((X, y), cov_type="robust").bse, twice.bse, rtol=1e-9)
+
+
 def test_losses_of_ones_own_and_penalties_have_clustered_errors(panel):
     X, y, firm, _ = panel
     loss = mg.CustomLoss(lambda theta, z: 0.5 * (z["y"] - z["x"] @ theta) ** 2, dim=3)
@@ -185,6 +199,13 @@ def test_weights_are_frequencies_of_rows_in_their_cluster(panel):
         ({"clusters": np.arange(N), "cov_type": "HC1"}, "leave one of them out"),
         ({"clusters": np.arange(N), "method": "chains"}, "covariance of their own"),
         ({"clusters": [np.arange(N), np.arange(N) // 2], "cov_type": "CR2"}, "one of the group"),
+        ({"clusters": np.arange(N), "cov_type": "nonrobust"}, "has no use for clusters"),
+        ({"clusters": np.arange(N), "cov_type": "HAC"}, "has no use for clusters"),
+        ({"clusters": [np.arange(N), np.arange(5)]}, r"clusters\[1\] has shape \(5,\)"),
+        ({"clusters": [np.arange(N), np.zeros(N)]}, r"clusters\[1\] has one cluster, 0"),
+        ({"clusters": np.r_[np.inf, np.ones(N - 1)]}, "clusters holds inf"),
+        ({"clusters": "firm"}, "names a column, and the data have no names"),
+        ({"clusters": np.arange(N), "small_sample": "R"}, "small_sample='R' is not known"),
     ],
 )
 def test_clusters_that_cannot_be_are_refused(panel, asked, said):
@@ -226,3 +247,48 @@ def test_whole_numbers_keep_their_codes_when_their_range_grows():
     found = [keys.codes(np.array(part)).tolist() for part in parts]
     assert found == [[0, 1], [2, 0], [3, 1, 2], [4, 3, 0], [5, 4]]
     assert keys.values == [5, 3, 10**12, 40, -900, 10**12 + 1]
+
+
+@pytest.mark.parametrize(
+    "asked, said",
+    [
+        ("shop", "no column 'shop'"),
+        (["firm", "shop"], "no column 'shop'"),
+        ("", "a column, or several as in 'firm\\^year'"),
+        ("firm^", "a column, or several as in 'firm\\^year'"),
+        ("size", "size holds 0.5: keys of groups are whole numbers, text or dates"),
+        ("gap", r"gap has no value at row 7(?! of)"),
+    ],
+)
+def test_columns_of_clusters_that_cannot_be_are_refused(rng, asked, said):
+    table = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60)})
+    table["firm"], table["size"] = np.arange(60) // 3, np.arange(60) / 2 + 0.5
+    table["gap"] = table.firm.where(table.index != 7)
+    with pytest.raises(mg.errors.InputError, match=said):
+        mg.glm("y ~ x", table, clusters=asked)
+
+
+def test_more_combinations_than_clusters_tell_are_not_tested(rng):
+    table = pd.DataFrame(rng.normal(size=(60, 5)), columns=list("abcdy"))
+    r = mg.glm("y ~ a + b + c + d", table, clusters=np.arange(60) % 3)
+    with pytest.raises(mg.errors.InputError, match=r"4 combinations .* fewer clusters"):
+        r.wald_test("a = 0, b = 0, c = 0, d = 0")
+    assert 0 <= r.wald_test("a = 0, b = 0").pvalue <= 1
+
+
+@pytest.mark.parametrize(
+    "second, said",
+    [
+        (lambda X, y, k: mg.Block(X, y, clusters=k[:3]), r"begins at row 30: clusters has shape"),
+        (lambda X, y, k: (X, y), "begins at row 30: every block carries the same groupings"),
+        (
+            lambda X, y, k: mg.Block(X, y, clusters=np.where(k == 5, np.nan, k)),
+            "begins at row 30: clusters has no value at row 5",
+        ),
+    ],
+)
+def test_blocks_of_a_stream_carry_the_same_clusters(rng, second, said):
+    X, y, keys = rng.normal(size=(30, 2)), rng.normal(size=30), np.arange(30.0)
+    blocks = [mg.Block(X, y, clusters=keys), second(X, y, keys)]
+    with pytest.raises(mg.errors.InputError, match=said):
+        mg.fit(mg.Linear(), mg.Stream(lambda: iter(blocks)))

@@ -185,6 +185,67 @@ def test_columns_are_passed_on_where_given(table, masgrad, monkeypatch):
     assert seen["progress"] is False and seen["passes"] == 3
 
 
+def test_panels_on_the_command_line(table, masgrad):
+    rng = np.random.default_rng(0)
+    table["firm"], table["year"] = np.arange(500) % 25, np.arange(500) // 25
+    table["w"], table["g"] = rng.integers(1, 3, 500), rng.choice(list("xyz"), 500)
+    table.loc[[3, 8], "a"], table.loc[9, "g"] = np.nan, None
+    lines = table.to_csv(index=False).splitlines()
+    lines[21] = "1,2"
+    with open("rows.csv", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    leave = ("--missing", "drop", "--on-bad-rows", "skip")
+    asked = {"family": "binomial", "missing": "drop", "on_bad_rows": "skip"}
+    for formula, options, keywords in (
+        ("y ~ a + b", ("--clusters", "firm"), {"clusters": "firm"}),
+        (
+            "y ~ a + C(g)",
+            ("--clusters", "firm", "--clusters", "year", "--small-sample", "stata"),
+            {"clusters": ["firm", "year"], "small_sample": "stata"},
+        ),
+        ("y ~ a", ("--clusters", "firm^year"), {"clusters": "firm^year"}),
+        (
+            "y ~ a",
+            ("--cov-type", "HAC", "--time", "year", "--unit", "firm", "--lags", "2"),
+            {"cov_type": "HAC", "time": "year", "unit": "firm", "lags": 2},
+        ),
+        (
+            "y ~ a",
+            ("--weights", "w", "--weights-type", "analytic"),
+            {"weights": "w", "weights_type": "analytic"},
+        ),
+    ):
+        r = mg.glm(formula, "rows.csv", **asked, **keywords)
+        args = ("fit", "rows.csv", "--formula", formula, "--family", "binomial")
+        code, out, _ = masgrad(*args, *options, *leave, "--save", "r.json", "--quiet")
+        assert code == 0
+        np.testing.assert_allclose(mg.load("r.json").bse, r.bse, rtol=1e-12)
+        said = " ".join(out.split())
+        assert f"{r.omitted.missing} of 499 rows were left out for missing values: a 2" in said
+        assert "1 of 500 rows could not be read and was left out: the first is row 20 of" in said
+    code, out, _ = masgrad("fit", "rows.csv", "--formula", "y ~ a | firm + year", *leave, "--quiet")
+    expected = mg.glm("y ~ a | firm + year", "rows.csv", missing="drop", on_bad_rows="skip")
+    assert code == 0 and f"{expected.bse['a']:.4f}" in out and "Fixed effects" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        ((), 1, "column 'a' holds nan at row 3 of rows.csv"),
+        (("--missing", "omit"), 2, "missing='omit' is not known; use one of error, drop"),
+        (("--on-bad-rows", "drop"), 2, "use one of error, skip"),
+        (("--missing", "drop", "--clusters", "shop"), 1, "no column 'shop'"),
+        (("--missing", "drop", "--clusters", "b"), 1, "keys of groups are whole numbers, text"),
+        (("--missing", "drop", "--clusters", "one"), 1, "one has one cluster, 1"),
+    ],
+)
+def test_panels_that_cannot_be_are_refused_on_the_command_line(table, masgrad, args, code, words):
+    table.loc[3, "a"] = np.nan
+    table.assign(one=1).to_csv("rows.csv", index=False)
+    found, out, err = masgrad(*FIT, *args)
+    assert (found, out) == (code, "") and words in err and "Traceback" not in err
+
+
 def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
     r = mg.glm("y ~ a + b", table, "binomial")
 

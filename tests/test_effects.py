@@ -476,6 +476,28 @@ def test_columns_that_are_no_effects_are_refused(table):
         mg.landscape(mg.Linear(), table, formula=FORMULA, starts=2)
 
 
+def test_effects_are_columns_of_tables(table, tmp_path):
+    """Whoever calls: `fit` with a formula, streams and iterators of tables; arrays have none."""
+    X, y = table[["x1"]].to_numpy(), table.y.to_numpy()
+    plain = mg.glm("y ~ x1 | firm", table)
+    again = mg.fit(mg.Linear(), table, formula="y ~ x1 | firm")
+    np.testing.assert_array_equal(again.params, plain.params)
+    for arrays in (mg.Stream(lambda: iter([(X, y)])), iter([(X, y)]), (X, y)):
+        with pytest.raises(TypeError, match=r"a table .* is needed, got tuple"):
+            mg.glm("y ~ x1 | firm", arrays)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for source in (tmp_path / "t.csv", mg.Stream(lambda: iter([table]))):
+        with pytest.raises(TypeError, match=r"clusters of a file, .* is the name of a column"):
+            mg.glm("y ~ x1 | firm", source, clusters=table.firm.to_numpy())
+    with pytest.raises(InputError, match="no column 'shop'"):
+        mg.glm("y ~ x1 | shop", table)
+    with pytest.raises(InputError, match="same has one cluster, 1"):
+        mg.glm("y ~ x1 | firm", table.assign(same=1), clusters="same")
+    table.assign(firm=table.firm.where(table.index != 5)).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=r"firm has no value at row 5 of .*t.csv"):
+        mg.glm("y ~ x1 | firm", tmp_path / "t.csv")
+
+
 def test_incidental_parameters_are_noted_where_they_bias(table):
     noted = [
         any("incidental" in note for note in mg.glm(f, table, family=family).notes)

@@ -394,6 +394,7 @@ def test_what_has_no_serial_errors_is_refused():
 
     for keywords, message in (
         ({"cov_type": "DK"}, "give time="),
+        ({"cov_type": "DK", "time": time, "unit": np.tile([0, 1], 25)}, "leave unit= out"),
         ({"cov_type": "DK", "time": np.ones(50, int)}, "at least 2 values of time, and there is 1"),
         ({"cov_type": "HAC", "time": time}, "2 rows at 0; HAC is for one row a time"),
         ({"cov_type": "HAC", "time": time, "unit": np.ones(50, int)}, "two rows of one time"),

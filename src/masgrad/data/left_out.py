@@ -216,7 +216,8 @@ def _listed(columns: Mapping[str, int]) -> str:
 
 def _none_complete(tally: Tally) -> InputError:
     whole = [name for name, count in tally.columns.items() if count == tally.rows]
-    said = f"; {', '.join(map(repr, whole))} has no value in any row" if whole else ""
+    have = "has" if len(whole) == 1 else "have"
+    said = f"; {', '.join(map(repr, whole))} {have} no value in any row" if whole else ""
     return InputError(
         f"each of the {tally.rows:,} rows lacks a value ({_listed(tally.columns)}){said}: leave "
         "such a column out, or impute it"

@@ -54,7 +54,7 @@ def learn_table(
     by = (*effects, *_group_columns(groups))
     columns += [name for group in by for name in group.columns if not _is_array(name)]
     categories = {f.expression[1] for f in parsed.factors.values() if f.category}
-    text = {*(categories - _numbers(parsed)), *(name for group in by for name in group.columns)}
+    text = {*categories, *(name for group in by for name in group.columns)} - _numbers(parsed)
     opening = Opening(memory, left_out, frozenset(text))
     medium = _open(data, [*parsed.columns, *columns], opening, roles, groups)
     terms = replace(learn(parsed, medium, **_columns(roles)), groups=by)
@@ -96,7 +96,7 @@ def table_source(
     kept = tuple(group for group in terms.groups if group.role not in given_roles)
     terms = replace(terms, groups=kept + _group_columns(groups))
     columns = [name for name in terms.columns if not _is_array(name)]
-    text = (set(terms.levels) - set(terms.numbers)).union(*(g.columns for g in terms.groups))
+    text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
     opening = Opening(memory, left_out, frozenset(text))
     medium = _open(data, columns, opening, roles, groups)
     check_table(terms, medium)

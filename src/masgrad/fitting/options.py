@@ -278,6 +278,11 @@ class Options:
         return self.passes in OPEN_ENDED
 
     @property
+    def by_rows(self) -> bool:
+        """Whether errors are from M, the sum over rows, as it comes from the reads."""
+        return self.cov_type in ("robust", "HC0", "HC1") and self.clusters is None
+
+    @property
     def left_out(self) -> "LeftOut | None":
         """Which rows are left out; None if none are."""
         missing, bad = self.missing == "drop", self.on_bad_rows == "skip"

@@ -133,3 +133,7 @@ def _check_serial(task: Task) -> None:
     blocks_have_none = task.terms is not None or isinstance(task.source, Arrays)
     if options.cov_type == "DK" and options.time is None and blocks_have_none:
         raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")
+    if options.cov_type == "DK" and options.unit is not None:
+        raise InputError(
+            "cov_type='DK' sums the scores of all units of a time; leave unit= out, or use 'HAC'"
+        )

@@ -119,7 +119,7 @@ class Keys:
 
     def _of_floats(self, values: np.ndarray) -> np.ndarray:
         """Whole numbers that a missing one among them has made floats."""
-        known = np.isfinite(values)
+        known = ~np.isnan(values)
         whole = (values == np.floor(values)) & (np.abs(values) < WHOLE_FLOATS)
         if (known & ~whole).any():
             odd = values[np.argmax(known & ~whole)]

@@ -20,6 +20,9 @@ MOST_BAD_ROWS, BAD_SHARE, ALWAYS_ALLOWED_BAD_ROWS = 10_000, 0.01, 5
 """Rows that are left out at most; the share of all rows up to which they are; and how many are left
 out whatever their share."""
 
+TYPE_ROWS = 1000
+"""Values of a column, from all over its first ones, that say whether it is one of numbers."""
+
 
 class BadRows:
     """The rows of CSV files that are left out, by file and number.
@@ -35,6 +38,7 @@ class BadRows:
         self.fields: list[dict[int, str]] = [{} for _ in paths]
         self.values: list[dict[int, str]] = [{} for _ in paths]
         self.rows = [0] * len(paths)
+        self.open_quote = ""  # the first bad row that goes over several lines
         if left_out is not None:
             left_out.bad_rows = self
 
@@ -60,6 +64,8 @@ class BadRows:
         """What Arrow calls for a row with another number of fields, and does with it."""
 
         def skip(row: Any) -> str:
+            if "\n" in row.text.rstrip():
+                self.open_quote = self.open_quote or f"row {row.number - 2} of {self.paths[k]}"
             if len(self.fields[k]) <= MOST_BAD_ROWS:
                 fields = "1 field" if row.actual_columns == 1 else f"{row.actual_columns} fields"
                 said = f"{fields} where the header has {row.expected_columns}"
@@ -72,8 +78,9 @@ class BadRows:
         """Whether the first values of a column of text are numbers, but for a few."""
         if name in self.text or not len(column):
             return False
-        values, bad = as_numbers(column, pa.float64())
-        return bool(bad.sum() * 2 < len(column) - values.null_count + bad.sum())
+        some = column.take(pa.array(np.linspace(0, len(column) - 1, TYPE_ROWS).astype(np.int64)))
+        values, bad = as_numbers(some, pa.float64())
+        return bool(bad.sum() * 2 < len(some) - values.null_count + bad.sum())
 
     def parsed(
         self, k: int, batches: Iterator[pa.RecordBatch], numbers: dict[str, pa.DataType]
@@ -110,6 +117,11 @@ class BadRows:
         return _among_all(sorted(self.fields[k]), row)
 
     def _check(self, most: float = np.inf) -> None:
+        if self.open_quote:
+            raise InputError(
+                f"{self.open_quote} has a quotation mark that is not closed on its line, so that "
+                "the rows after it are a part of it; correct the file"
+            )
         if self.count > min(most, MOST_BAD_ROWS):
             share = f" of {self.read + self.count:,}" if np.isfinite(most) else " or more"
             raise InputError(
@@ -122,22 +134,21 @@ class BadRows:
 
 def as_numbers(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     """Numbers, or Booleans, of a column of text; and the mask of what is neither, null there."""
+    wrong = np.zeros(len(column), bool)
     text: Any = compute.call_function("utf8_trim_whitespace", [column])
-    try:
-        return text.cast(kind), np.zeros(len(text), bool)
-    except pa.ArrowInvalid:
-        pass
-    found = [_parsed(value, kind) for value in text.to_pylist()]
-    values = pa.array(found, kind)
-    wrong = [a is not None and b is None for a, b in zip(text.to_pylist(), found, strict=True)]
-    return values, np.array(wrong)
+    return pa.concat_arrays(_cast(text, kind, wrong)), wrong
 
 
-def _parsed(value: str | None, kind: pa.DataType) -> float | bool | None:
+def _cast(text: pa.Array, kind: pa.DataType, wrong: np.ndarray) -> list[pa.Array]:
+    """The values in pieces: halves are parsed apart until what is no value is alone."""
     try:
-        return None if value is None else pa.scalar(value).cast(kind).as_py()
+        return [text.cast(kind)]
     except pa.ArrowInvalid:
-        return None
+        if len(text) == 1:
+            wrong[0] = True
+            return [pa.nulls(1, kind)]
+    half = len(text) // 2
+    return _cast(text[:half], kind, wrong[:half]) + _cast(text[half:], kind, wrong[half:])
 
 
 def _among_all(skipped: list[int], row: int) -> int:

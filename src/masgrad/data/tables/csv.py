@@ -46,7 +46,7 @@ class Csv(Medium):
         for path, header in zip(paths, self.headers, strict=True):
             check_columns(str(path), columns, header.names)
         self.types = {name: self._common(name) for name in columns}
-        if not sum(self._has_rows(k) for k in range(len(paths))):  # a sum, since it looks at all
+        if not self._any_rows():
             raise no_rows(paths)
 
     def _header_of(self, k: int, columns: Sequence[str]) -> pa.Schema:
@@ -75,9 +75,23 @@ class Csv(Medium):
                     raise InputTypeError(f"{error}{_first_text(path, name)}") from None
             raise
 
+    def _any_rows(self) -> bool:
+        """Whether any file has rows; where rows may be bad, all are read.
+
+        Columns that may hold text and have it after numbers are text then, in all rows.
+        """
+        while True:
+            self.with_text = None
+            try:
+                return sum([self._has_rows(k) for k in range(len(self.paths))]) > 0
+            except InputTypeError:
+                if self.bad is None or self.with_text not in self.bad.text:
+                    raise
+                self.types[self.with_text] = pa.string()
+
     def _has_rows(self, k: int) -> bool:
-        only_first = self.bad is None
-        return any(len(batch) for batch in self._read(k, tuple(self.types), first=only_first))
+        batches = self._read(k, tuple(self.types), first=self.bad is None)
+        return sum(len(batch) for batch in batches) > 0
 
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
@@ -265,5 +279,5 @@ def _no_number(error: Exception) -> tuple[int, str] | None:
 
 
 def csv_names(path: Path) -> list[str]:
-    """All columns of a file."""
-    return _header(path).names
+    """All columns of a file, whatever its rows are."""
+    return _header(path, lambda row: "skip").names

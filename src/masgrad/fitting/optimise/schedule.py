@@ -80,9 +80,9 @@ def polished(objective: Objective, reader: Reader, done: Estimate, options: Opti
 
     H and M are then its own, and what is left is the square of a step below the tolerance.
     """
-    local, squares = done.local_model, isinstance(objective.family, Gaussian)
+    local, exact = done.local_model, isinstance(objective.family, Gaussian) and not options.by_rows
     summed_there = done.correction <= options.tolerance and local.moments_at is None
-    if options.passes != "converge" or squares or summed_there or objective.prior is not None:
+    if options.passes != "converge" or exact or summed_there or objective.prior is not None:
         return done
     far = done.separation is not None or not done.remainder <= options.tolerance
     if far or reader.monitor.interrupted:

@@ -150,8 +150,7 @@ def _joint(of: Coefficients, rows: Combinations) -> tuple[Contrast, np.ndarray |
         )
     root, scale = of.root(rows.R), found.se
     if not scale.all() or _rank(found.cov, root, scale) < len(rows.R):
-        few = "" if found.df is None else ", or there are fewer chains than rows"
-        raise InputError(f"the rows of R are linearly dependent{few}; leave some of them out")
+        raise _no_inverse(rows.R, found.df)
     known = found.not_identified
     return Contrast(found.estimate, found.cov, rows.q, rows.labels, known, found.df), root
 
@@ -167,6 +166,16 @@ def check_rank(clusters: Clustered, k: int) -> None:
             f"{k} combinations and clusters of {clusters.in_words}: fewer clusters than tested "
             f"combinations {why}; test at most {most} together"
         )
+
+
+def _no_inverse(R: np.ndarray, df: Any) -> InputError:
+    """The error for combinations whose covariance has no inverse."""
+    if np.ndim(df) == 0 and df is not None and np.linalg.matrix_rank(R) == len(R):
+        return InputError(
+            f"{len(R)} combinations cannot be tested together with errors of {df:g} degrees of "
+            f"freedom: there are fewer chains than that takes; test at most {df:g}"
+        )
+    return InputError("the rows of R are linearly dependent; leave some of them out")
 
 
 def _rank(cov: np.ndarray, root: np.ndarray | None, scale: np.ndarray) -> int:

@@ -79,6 +79,7 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     source = _in_old_order(old, source)
     task = Task(model, source, old.terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
+    _check_clusters(old, new)
     info = replace(new.fit_info, remainder=_remainder(old, new))
     lasting = old.status if old.status in LASTING else None
     status = first_of(new.status, lasting, *_distance(info.remainder, options))
@@ -186,6 +187,18 @@ def _check_options(old: Fitted, model: Model, options: Options) -> None:
         raise InputError(
             "update keeps no old rows, which HC3 and chains need; use 'robust' or 'HC1'"
         )
+
+
+def _check_clusters(old: Fitted, new: Fitted) -> None:
+    """Refuse clusters of the new rows alone: errors would leave out the scores of the old ones."""
+    if new.clusters is None or old.clusters is not None:
+        return
+    loaded = old.cov_type in CLUSTERED
+    why = "a loaded result has no sums by cluster" if loaded else "they were fitted without"
+    raise InputError(
+        f"the clusters of the old rows are not known ({why}); fit old and new rows together, or "
+        "update with cov_type='robust' and without clusters"
+    )
 
 
 def _notes(old: Fitted, new: Fitted) -> list[str]:
