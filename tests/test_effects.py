@@ -432,7 +432,6 @@ def test_what_a_result_with_effects_does_not_do(table, tmp_path):
     for refused, message in (
         (lambda: r.predict(table, interval=0.9), "no interval"),
         (lambda: r.update(table), "has no update"),
-        (lambda: r.save(tmp_path / "r.json"), "has no save"),
         (lambda: r.predict(table, penalized=True), "no penalty"),
     ):
         with pytest.raises(InputError, match=message):
@@ -527,3 +526,46 @@ def test_a_million_levels_fit():
     t["y"] = 0.5 * t.x + rng.normal(size=1_000_000)[t.worker] + rng.normal(size=n)
     r = mg.glm("y ~ x | worker + firm", t, clusters="worker")
     assert abs(r.params["x"] - 0.5) < 5 * r.bse["x"] < 0.01
+
+
+# Files of results.
+
+
+@pytest.mark.parametrize("effects", ["firm", "firm + year", "firm^year^g + year"])
+def test_a_saved_result_predicts(table, effects, tmp_path):
+    named = table.assign(year=pd.to_datetime(table.year, format="%Y"))
+    r = mg.glm(f"c ~ x1 + x2 | {effects}", named, family="poisson", clusters="firm")
+    r.save(tmp_path / "r.json")
+    back = mg.load(tmp_path / "r.json")
+    assert type(back) is type(r) and back.summary() == r.summary()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.errors.MissingWarning)
+        np.testing.assert_array_equal(back.predict(named), r.predict(named))
+        unseen = named.assign(firm=named.firm + 10_000)
+        assert np.isnan(back.predict(unseen)).all()
+    for name, values in r.fixed_effects().items():
+        pd.testing.assert_series_equal(back.fixed_effects()[name], values)
+
+
+def test_a_saved_result_remembers_separated_rows(table, tmp_path):
+    zero = table.assign(d=1.0 * ((table.c == 0) & (table.x2 > 1)))
+    with pytest.warns(mg.errors.SeparationWarning):
+        r = mg.glm("c ~ x1 + d | firm", zero, family="poisson")
+    r.save(tmp_path / "r.json")
+    back = mg.load(tmp_path / "r.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.errors.MissingWarning)
+        np.testing.assert_array_equal(back.predict(zero), r.predict(zero))
+    assert back.params["d"] == -np.inf
+
+
+def test_a_file_whose_effects_do_not_fit_its_keys_is_refused(table, tmp_path, monkeypatch):
+    from masgrad.fitting.effects.fits import storage
+
+    r = mg.glm("y ~ x1 | firm", table)
+    body = storage.effects_to_json(r)
+    body["groupings"][0]["keys"]["keys"] = [1, 2]
+    monkeypatch.setattr("masgrad.fitting.effects.results.result.effects_to_json", lambda _: body)
+    r.save(tmp_path / "r.json")
+    with pytest.raises(InputError, match=r"effects of .* levels for .* keys"):
+        mg.load(tmp_path / "r.json")

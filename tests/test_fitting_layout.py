@@ -27,7 +27,7 @@ ORDER = (
         "figures",
         "penalised",
     ),
-    *("results", "levels", "effects", "api", "commands"),
+    *("results", "levels", "effects", "load", "api", "commands"),
 )
 """A file may import from its own part of `fitting` and from those before it."""
 
@@ -42,7 +42,8 @@ FOR_THEIR_WEIGHT = {
     "masgrad.models.network",
     "masgrad.penalties.penalty",
     "masgrad.fitting.effects.fits.fit",
-    "masgrad.fitting.effects.fits.result",
+    "masgrad.fitting.effects.results.result",
+    "masgrad.fitting.effects.results.storage",
     "masgrad.fitting.levels.fit",
     "masgrad.fitting.levels.result",
     "masgrad.fitting.penalised.path_plot",

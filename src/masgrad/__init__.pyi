@@ -20,9 +20,9 @@ from masgrad.data.source import Stream as Stream
 from masgrad.fitting.api import fit as fit
 from masgrad.fitting.api import glm as glm
 from masgrad.fitting.api import penalty_path as penalty_path
+from masgrad.fitting.load import load as load
 from masgrad.fitting.penalised.path import PenaltyPath as PenaltyPath
 from masgrad.fitting.results.result import Result as Result
-from masgrad.fitting.results.result import load as load
 from masgrad.fitting.status import Status as Status
 from masgrad.inference.iterate import iterate_law as iterate_law
 from masgrad.inference.law import Law as Law

@@ -61,7 +61,7 @@ def fit(
     task = _task("fit", model, data, given | keywords)
     if task.terms is not None and task.terms.effects:
         from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
-        from masgrad.fitting.effects.fits.result import EffectsResult
+        from masgrad.fitting.effects.results.result import EffectsResult
 
         return EffectsResult.of(with_omitted(fit_effects(task), task.left_out))
     if task.terms is not None and task.terms.large:

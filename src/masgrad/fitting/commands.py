@@ -22,9 +22,10 @@ from masgrad.files import check_destination, replaced
 from masgrad.fitting.api import glm
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.keywords import options_of
+from masgrad.fitting.load import load
 from masgrad.fitting.options import CLUSTERED
 from masgrad.fitting.results.prediction import check_which, predicted_blocks
-from masgrad.fitting.results.result import Result, load
+from masgrad.fitting.results.result import Result
 from masgrad.fitting.results.views.markup import page
 from masgrad.fitting.results.views.summary import number
 from masgrad.fitting.status import Status

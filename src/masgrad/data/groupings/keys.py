@@ -84,6 +84,19 @@ class Keys:
         """The key of a code."""
         return self.values[code]
 
+    def to_json(self) -> dict[str, Any]:
+        """The keys as JSON."""
+        return {"name": self.name, "keys": self.values}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> "Keys":
+        """The keys of what `to_json` made, to which none is added."""
+        if "columns" in saved:
+            return CombinedKeys.of_json(saved)
+        keys = Keys(saved["name"])
+        keys.values = list(saved["keys"])
+        return keys.closed()
+
     def closed(self) -> "Keys":
         """The same keys, to which none is added: a new one has the code `NO_KEY`."""
         other = copy.copy(self)
@@ -244,6 +257,19 @@ class CombinedKeys(Keys):
         other.columns = [keys.closed() for keys in self.columns]
         other._stages = [keys.closed() for keys in self._stages]
         return other
+
+    def to_json(self) -> dict[str, Any]:
+        columns = [keys.to_json() for keys in self.columns]
+        return {**super().to_json(), "columns": columns, "stages": [k.values for k in self._stages]}
+
+    @classmethod
+    def of_json(cls, saved: dict[str, Any]) -> "CombinedKeys":
+        """The keys of what `to_json` made."""
+        keys = cls(saved["name"], [Keys.from_json(column) for column in saved["columns"]])
+        keys.values = list(saved["keys"])
+        for stage, values in zip(keys._stages, saved["stages"], strict=True):
+            stage.values = list(values)
+        return keys.closed()
 
     def key(self, code: int) -> tuple[Any, ...]:
         """The keys that a code combines."""

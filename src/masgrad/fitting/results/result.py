@@ -11,7 +11,6 @@ from masgrad.fitting.results.inference import Inference, Tested
 from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
 from masgrad.fitting.results.views.summary import summary
-from masgrad.models.model import Model
 from masgrad.types import float64
 
 if TYPE_CHECKING:  # for the annotation alone
@@ -132,13 +131,3 @@ class Result(Shown, Inference):
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file, readable by `mg.load`."""
         storage.save(self, path)
-
-
-def load(path: str | Path, model: Model | None = None) -> Result:
-    """A result from a file that `Result.save` wrote.
-
-    Args:
-        path: the file.
-        model: needed for `update` and `predict` if the loss was a `CustomLoss`.
-    """
-    return Result.of(storage.read(path, model))

@@ -6,6 +6,7 @@ No code is stored: a loss of the user's own is given again to `load`.
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,15 +52,23 @@ RENAMED = {
 """Fields of files in the old format, and their names now."""
 
 
-def save(fitted: Fitted, path: str | Path) -> None:
-    """Write a result to exactly this path."""
-    body = _to_json(fitted)
+def save(fitted: Fitted, path: str | Path, **parts: dict[str, Any]) -> None:
+    """Write a result to exactly this path, with parts of its own if it has any."""
+    body = _to_json(fitted) | parts
     text = json.dumps({"format": FORMAT, "sha256": _digest(body), "result": body}, indent=1)
     with replaced(Path(path)) as file:
         file.write(text.encode())
 
 
-def read(path: str | Path, model: Model | None = None) -> Fitted:
+Complete = Callable[[Fitted, dict[str, Any]], Fitted]
+"""Adds the parts that belong to a kind of result alone."""
+
+
+def read(
+    path: str | Path,
+    model: Model | None = None,
+    complete: Complete = lambda record, body: record,
+) -> Fitted:
     """The record in a file that `save` wrote; `model` is given again if it was a `CustomLoss`."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder; the file of a saved result is needed")
@@ -83,7 +92,8 @@ def read(path: str | Path, model: Model | None = None) -> Fitted:
         raise InputError(f"{path} is damaged: its checksum does not match; save the result again")
     try:
         body = _renamed(body) if format == OLD_FORMAT else body
-        return check_given_model(consistent(_from_json(body, model)))
+        record = check_given_model(consistent(_from_json(body, model)))
+        return complete(record, body)
     except MasgradError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

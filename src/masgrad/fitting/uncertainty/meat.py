@@ -107,7 +107,9 @@ def find_meat(
             if kind in SERIAL:
                 free = len(local.point) - null.size
                 before = earlier if isinstance(earlier, Serial) else None
-                found = serial_meat(objective, reader, sample, local, options, free, before)
+                found = serial_meat(
+                    objective, reader, sample, local, options, parameters=free, earlier=before
+                )
                 return _of_neighbours(kind, found)
             found = clustered_meat(
                 objective,

@@ -13,8 +13,8 @@ from masgrad.errors import (
     say,
 )
 from masgrad.fitting.effects.fits.estimate import Estimated
-from masgrad.fitting.effects.fits.fitted import Effects, EffectsFitted
 from masgrad.fitting.effects.fits.uncertainty import slope_errors
+from masgrad.fitting.effects.results.fitted import Effects, EffectsFitted
 from masgrad.fitting.effects.rows.design import EffectDesign
 from masgrad.fitting.fitted import FitInfo
 from masgrad.fitting.identification.rank import listed

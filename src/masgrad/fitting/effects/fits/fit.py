@@ -11,7 +11,7 @@ from dataclasses import replace
 from masgrad.fitting.effects.fits.asked import check_asked_for, source_of
 from masgrad.fitting.effects.fits.assemble import assemble_effects
 from masgrad.fitting.effects.fits.estimate import find_slopes
-from masgrad.fitting.effects.fits.fitted import EffectsFitted
+from masgrad.fitting.effects.results.fitted import EffectsFitted
 from masgrad.fitting.fit import reading
 from masgrad.fitting.task import Task, check_task
 from masgrad.progress import Progress

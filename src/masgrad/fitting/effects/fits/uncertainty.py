@@ -161,7 +161,7 @@ def _serial(
             Sample(sample.rows, False),
             local,
             task.options,
-            q + found.counted.parameters,
+            parameters=q + found.counted.parameters,
         )
     C = _covariance(task, replace(local, meat=meat.meat), found, "HC0", 0)
     return SlopeErrors(slopes, C, kind, False, meat.reads, meat.notes, meat.df, serial=meat.record)

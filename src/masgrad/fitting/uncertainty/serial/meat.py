@@ -68,6 +68,7 @@ def serial_meat(
     sample: Sample,
     local: LocalModel,
     options: Options,
+    *,
     parameters: int,
     earlier: Serial | None = None,
 ) -> SerialMeat:

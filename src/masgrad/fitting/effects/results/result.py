@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from masgrad.errors import InputError
-from masgrad.fitting.effects.fits.fitted import Effects, EffectsFitted
-from masgrad.fitting.effects.fits.prediction import predicted, refuse_interval
+from masgrad.fitting.effects.results.fitted import Effects, EffectsFitted
+from masgrad.fitting.effects.results.prediction import predicted, refuse_interval
+from masgrad.fitting.effects.results.storage import effects_to_json
+from masgrad.fitting.results import storage
 from masgrad.fitting.results.prediction import check_asked, joined_columns
 from masgrad.fitting.results.result import Result
 from masgrad.types import float64
@@ -110,11 +112,8 @@ class EffectsResult(Result, EffectsFitted):
         )
 
     def save(self, path: str | Path) -> None:
-        """Refused: the file would have no reader."""
-        raise InputError(
-            "a fit with fixed effects has no save; result.to_frame().to_parquet(path) keeps the "
-            "coefficients, and result.fixed_effects() has Series to be written likewise"
-        )
+        """Write the result with its effects to exactly this path, as JSON; no data are in it."""
+        storage.save(self, path, effects=effects_to_json(self))
 
 
 def ascending(keys: Sequence[Any]) -> np.ndarray:

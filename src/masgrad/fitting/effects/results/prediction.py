@@ -12,7 +12,7 @@ import numpy as np
 
 from masgrad.data.table_source import predictors
 from masgrad.errors import InputError
-from masgrad.fitting.effects.fits.fitted import Effects, EffectsFitted
+from masgrad.fitting.effects.results.fitted import Effects, EffectsFitted
 from masgrad.fitting.results.missing import Missing
 from masgrad.fitting.results.prediction import (
     check_offset,

@@ -1,0 +1,1 @@
+"""Results with fixed effects: records, predictions, files."""
