@@ -382,6 +382,47 @@ def test_without_lags_the_fixed_b_value_is_normal():
     assert fixed_b_quantile(0.95, 0.049999) == pytest.approx(fixed_b_quantile(0.95, 0.05), rel=1e-4)
 
 
+@pytest.mark.parametrize("by_time", [False, True], ids=["HAC", "DK"])
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_an_update_goes_on_with_the_old_scores(by_time, family, tmp_path):
+    """Near the fit of all rows; at the old estimate itself the sums are exact (next test)."""
+    X, y = series(4000)
+    y = y if family == "gaussian" else np.floor(np.exp(0.3 * y).clip(0, 20))
+    model = mg.GLM(family)
+    half, time = 2000, np.arange(4000) // 4
+    asked = {"cov_type": "DK" if by_time else "HAC", "lags": 6}
+
+    def fit(rows):
+        return mg.fit(model, (X[rows], y[rows]), **asked, **also(rows))
+
+    def also(rows):
+        return {"time": time[rows]} if by_time else {}
+
+    old, later = fit(slice(0, half)), slice(half, None)
+    old.save(tmp_path / "r.json")
+    whole = fit(slice(None))
+    for before in (old, mg.load(tmp_path / "r.json")):
+        new = before.update((X[later], y[later]), lags=6, **also(later))
+        assert (new.cov_type, new.df) == (whole.cov_type, whole.df)
+        np.testing.assert_allclose(new.bse, whole.bse, rtol=0.02)
+    apart = mg.fit(model, (X, y)).bse
+    assert np.abs(new.bse / whole.bse - 1).max() < 0.2 * np.abs(apart / whole.bse - 1).max()
+
+
+def test_rows_that_move_no_estimate_are_added_exactly(rng):
+    """New rows whose scores vanish at the old estimate in sum: the estimate stays."""
+    X, e = rng.normal(size=(300, 2)), rng.normal(size=300)
+    e -= X @ np.linalg.lstsq(X, e, rcond=None)[0]
+    Z, f = rng.normal(size=(200, 2)), rng.normal(size=200)
+    f -= Z @ np.linalg.lstsq(Z, f, rcond=None)[0]
+    y, z = X @ [1.0, 2.0] + e, Z @ [1.0, 2.0] + f
+    asked = {"cov_type": "HAC", "lags": 5}
+    new = mg.fit(mg.Linear(), (X, y), **asked).update((Z, z))
+    whole = mg.fit(mg.Linear(), (np.r_[X, Z], np.r_[y, z]), **asked)
+    np.testing.assert_allclose(new.bse, whole.bse, rtol=1e-8)
+    assert "5 lags (those of the earlier rows)" in " ".join(new.notes)
+
+
 # What is refused.
 
 
@@ -405,5 +446,8 @@ def test_what_has_no_serial_errors_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             fit(**keywords)
-    with pytest.raises(InputError, match="update has no cov_type='HAC'"):
+    with pytest.raises(InputError, match="with cov_type='robust' and kept none"):
         fit().update((X, y), cov_type="HAC")
+    within = fit(cov_type="HAC", time=time, unit=np.tile([0, 1], 25))
+    with pytest.raises(InputError, match="units cannot go on in an update"):
+        within.update((X, y), cov_type="HAC", time=time, unit=np.tile([0, 1], 25))

@@ -31,6 +31,7 @@ from masgrad.fitting.uncertainty.diagnostics import (
     diagnose,
     step_diagnostic,
 )
+from masgrad.fitting.uncertainty.serial.record import Serial
 from masgrad.fitting.warn import warn
 
 FEW_ROWS = 30
@@ -78,12 +79,13 @@ def assemble(
     )
 
 
-def _earlier(task: Task, objective: Objective) -> Clustered | None:
-    """The clusters of earlier rows, in the coordinates of this fit."""
+def _earlier(task: Task, objective: Objective) -> Clustered | Serial | None:
+    """The clusters or scores of earlier rows, in the coordinates of this fit."""
     if task.earlier is None:
         return None
-    kept, before = task.earlier
-    if before is objective.coordinates:
+    kept = task.earlier.clusters or task.earlier.serial
+    before = task.earlier.coordinates
+    if kept is None or before is objective.coordinates:
         return kept
     return kept.in_coordinates(np.linalg.solve(before.matrix, objective.coordinates.matrix))
 

@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms
     from masgrad.fitting.objective.clusters.clustered import Clustered
     from masgrad.fitting.objective.coordinates import Coordinates
+    from masgrad.fitting.uncertainty.serial.record import Serial
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Sums of rows that an earlier fit has read.
+
+    Args:
+        coordinates: of these sums.
+        clusters: by cluster, if rows are clustered.
+        serial: scores in time order, if rows depend on their neighbours.
+    """
+
+    coordinates: "Coordinates"
+    clusters: "Clustered | None"
+    serial: "Serial | None"
 
 
 @dataclass(frozen=True)
@@ -26,7 +42,7 @@ class Task:
         source: the rows.
         terms: of the formula, if there is one.
         options: the keywords of the call, checked.
-        earlier: clusters of rows that an earlier fit has read, and the coordinates of their sums.
+        earlier: what an earlier fit has kept of rows that these follow.
         left_out: which rows are left out, and where they are counted; None if none are.
     """
 
@@ -34,7 +50,7 @@ class Task:
     source: Source
     terms: "Terms | None"
     options: Options
-    earlier: "tuple[Clustered, Coordinates] | None" = None
+    earlier: "Earlier | None" = None
     left_out: LeftOut | None = None
 
     @property

@@ -25,6 +25,7 @@ from masgrad.fitting.results.consistency import check_given_model, consistent
 from masgrad.fitting.results.estimates import coefficients
 from masgrad.fitting.results.saved.arrays import pack, unpack
 from masgrad.fitting.results.saved.clusters import clusters_from_json, clusters_to_json
+from masgrad.fitting.results.saved.serial import serial_from_json, serial_to_json
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
 from masgrad.models.glm import GLM, make_family
@@ -156,6 +157,7 @@ def _to_json(r: Fitted) -> dict[str, Any]:
         "recession": pack(r.recession),
         "separated": r.separated.tolist(),
         "clusters": clusters_to_json(r.clusters),
+        "serial": serial_to_json(r.serial),
         "weights_type": r.weights_type,
         "omitted": asdict(r.omitted),
         "coordinates": _fields(r.coordinates),
@@ -184,6 +186,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         recession=unpack(body["recession"]) if "recession" in body else np.empty((0, 0)),
         separated=np.array(body.get("separated", []), bool),
         clusters=clusters_from_json(body.get("clusters")),
+        serial=serial_from_json(body.get("serial")),
         weights_type=body.get("weights_type", "frequency"),
         omitted=Omitted(**body.get("omitted", {})),
         status=Status[body["status"]],

@@ -28,7 +28,7 @@ from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source, check_bad_rows
 from masgrad.fitting.status import Status, first_of
-from masgrad.fitting.task import Task
+from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.types import float64
@@ -62,7 +62,8 @@ FROM_PENALISED = (
 def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     """The record for old and new rows together."""
     model = _check_old(old)
-    same = {"cov_type": old.cov_type if old.cov_type in LASTING_TYPES else "robust"}
+    lasting = old.cov_type in LASTING_TYPES or (old.serial is not None and old.serial.kept)
+    same = {"cov_type": old.cov_type if lasting else "robust"}
     if old.clusters is not None:
         same["small_sample"] = old.clusters.small_sample
     options = options_of("update", same | keywords, UPDATE_KEYWORDS)
@@ -78,14 +79,14 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     else:
         source, _ = as_source(model, data, None, options.memory, options.block_size, **carried)
     check_offset(old, options.offset, options.exposure)
-    earlier = None if old.clusters is None else (old.clusters, old.coordinates)
+    earlier = Earlier(old.coordinates, old.clusters, old.serial)
     source = _in_old_order(old, source)
     task = Task(model, source, old.terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
     _check_clusters(old, new)
     info = replace(new.fit_info, remainder=_remainder(old, new))
-    lasting = old.status if old.status in LASTING else None
-    status = first_of(new.status, lasting, *_distance(info.remainder, options))
+    ending = old.status if old.status in LASTING else None
+    status = first_of(new.status, ending, *_distance(info.remainder, options))
     if info.remainder > LARGEST_UPDATE_REMAINDER >= new.fit_info.remainder:
         say(
             AccuracyWarning,
@@ -181,10 +182,10 @@ def _check_options(old: Fitted, model: Model, options: Options) -> None:
             f"update adds frequencies, and weights_type={kinds.pop()!r} are none; fit old and new "
             "rows together"
         )
-    if options.cov_type in SERIAL:
+    if options.cov_type in SERIAL and (old.cov_type != options.cov_type or old.serial is None):
         raise InputError(
-            f"update has no cov_type={options.cov_type!r}: scores of the old rows are known at the "
-            "old estimate alone; fit all rows together, or use 'robust' or 'HC1'"
+            f"cov_type={options.cov_type!r} needs the scores of the old rows, which were fitted "
+            f"with cov_type={old.cov_type!r} and kept none; fit all rows together, or use 'robust'"
         )
     if options.cov_type == "HC3" or options.method == "chains":
         raise InputError(
@@ -202,11 +203,9 @@ def _check_clusters(old: Fitted, new: Fitted) -> None:
     if old.clusters is not None:
         _check_keys(old.clusters, new.clusters)
         return
-    loaded = old.cov_type in CLUSTERED
-    why = "a loaded result has no sums by cluster" if loaded else "they were fitted without"
     raise InputError(
-        f"the clusters of the old rows are not known ({why}); fit old and new rows together, or "
-        "update with cov_type='robust' and without clusters"
+        "the clusters of the old rows are not known, since they were fitted without; fit old and "
+        "new rows together, or update with cov_type='robust' and without clusters"
     )
 
 

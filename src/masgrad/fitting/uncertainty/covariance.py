@@ -35,6 +35,7 @@ from masgrad.fitting.uncertainty.clusters.factors import positive_part
 from masgrad.fitting.uncertainty.kinds import covariance, observations
 from masgrad.fitting.uncertainty.likelihood import deviance_pass, needs_deviance_pass
 from masgrad.fitting.uncertainty.meat import Meat, find_meat
+from masgrad.fitting.uncertainty.serial.record import Serial
 from masgrad.models.gram import ZERO_EIGENVALUE, is_definite
 
 ROUNDING_RESIDUAL = 1e-28
@@ -103,9 +104,9 @@ def uncertainty(
     sample: Sample,
     done: Estimate,
     options: Options,
-    earlier: Clustered | None = None,
+    earlier: Clustered | Serial | None = None,
 ) -> Uncertainty:
-    """What is known at the estimate; `earlier` are the clusters of rows that came before these."""
+    """What is known at the estimate; `earlier` are sums over rows that came before these."""
     found = _sandwich(objective, reader, sample, done, options, earlier)
     return _with_chains(objective, reader, sample, found, options)
 
@@ -116,7 +117,7 @@ def _sandwich(
     sample: Sample,
     done: Estimate,
     options: Options,
-    earlier: Clustered | None,
+    earlier: Clustered | Serial | None,
 ) -> Uncertainty:
     """The local model at the estimate, what it does not identify, and its covariance."""
     local, reads = _without_penalty(objective, done.local_model), 0

@@ -94,7 +94,7 @@ def find_meat(
     local: LocalModel,
     null: NullSpace,
     options: Options,
-    earlier: Clustered | None,
+    earlier: Clustered | Serial | None,
 ) -> Meat:
     """M of the kind that was asked for; HC0's, with a note, if Ctrl-C stops it."""
     kind = kind_of(options.cov_type, reader.source)
@@ -106,9 +106,9 @@ def find_meat(
                 return _with_leverages(objective, reader, sample, local, null)
             if kind in SERIAL:
                 free = len(local.point) - null.size
-                return _of_neighbours(
-                    kind, serial_meat(objective, reader, sample, local, options, free)
-                )
+                before = earlier if isinstance(earlier, Serial) else None
+                found = serial_meat(objective, reader, sample, local, options, free, before)
+                return _of_neighbours(kind, found)
             found = clustered_meat(
                 objective,
                 reader,
@@ -119,7 +119,7 @@ def find_meat(
                 null=null.directions,
                 kind=kind,
                 options=options,
-                earlier=earlier,
+                earlier=earlier if isinstance(earlier, Clustered) else None,
             )
             return _of_clusters(found, kind)
     return Meat(local.meat, "HC0", "HC0", notes=(f"{kind} was stopped: HC0 instead.",))

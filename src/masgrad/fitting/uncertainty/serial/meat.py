@@ -37,6 +37,11 @@ from masgrad.fitting.uncertainty.serial.times import Times, times_of
 from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined
 from masgrad.types import Rows
 
+ON_EARLIER = (
+    "Scores of earlier rows are those at their own estimate: their lag products are off by the "
+    "order of the step from there."
+)
+
 
 @dataclass(frozen=True)
 class SerialMeat:
@@ -64,31 +69,45 @@ def serial_meat(
     local: LocalModel,
     options: Options,
     parameters: int,
+    earlier: Serial | None = None,
 ) -> SerialMeat:
-    """The meat of "HAC" or "DK" at the estimate `local.point`, for so many free parameters."""
+    """The meat of "HAC" or "DK" at the estimate `local.point`, for so many free parameters.
+
+    `earlier` is the record of rows that came before these.
+    """
     look = Look(objective, reader, sample, local.point, options)
     time, unit = look.grouping("time"), look.grouping("unit")
     if options.cov_type == "DK" and time is None:
         raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")
     if options.cov_type == "DK" or (time and not unit):
         assert time is not None
-        meat, record, notes = _by_time(look, *time)
+        meat, record, notes = _by_time(look, *time, earlier)
         ordered = False
     elif unit:
+        if earlier is not None:
+            raise InputError(
+                "scores within units are not kept, so that units cannot go on in an update; fit "
+                "old and new rows together"
+            )
         meat, record, notes = _within(look, unit, time)
         ordered = time is None
     else:
-        meat, record, notes, ordered = *_in_order(look, local.rows), True
+        meat, record, notes, ordered = *_in_order(look, local.rows, earlier), True
     sizes = Sizes(observations(local, options), parameters, record.times)
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
+    notes = notes if earlier is None else (*notes, ON_EARLIER)
     return SerialMeat(factor * meat, df, notes, look.reads(ordered), record)
 
 
-def _in_order(look: Look, rows: int) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
-    """Rows in their order."""
+def _in_order(
+    look: Look, rows: int, earlier: Serial | None
+) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
+    """Rows in their order, after earlier ones."""
     check_times(rows, "HAC", "rows")
     lags, source = lags_of(look.options, rows)
+    if earlier is not None and look.options.lags is None:
+        lags, source = earlier.lags, " (those of the earlier rows)"
     check_lags(lags, rows, "rows")
     if 32 * lags * len(look.point) > look.options.memory:
         raise InputError(
@@ -97,11 +116,13 @@ def _in_order(look: Look, rows: int) -> tuple[np.ndarray, Serial, tuple[str, ...
         )
     windows = joined(look.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
     record = Serial(lags, windows.rows, (lags + 1) / windows.rows, windows)
-    return windows.meat, record, (on_lags("HAC", lags, source),)
+    record = record if earlier is None else earlier.then(record)
+    assert isinstance(record.kept, Windows)
+    return record.kept.meat, record, (on_lags("HAC", lags, source),)
 
 
 def _by_time(
-    look: Look, times: Grouping, codes: Codes
+    look: Look, times: Grouping, codes: Codes, earlier: Serial | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Scores summed by time."""
     kind, p = look.options.cov_type, len(look.point)
@@ -111,6 +132,10 @@ def _by_time(
 
     parts = look.each(part, ordered=False)
     found = by_time.scores_by_time(parts, times, p, look.options.memory)
+    if earlier is not None:
+        joined_scores = earlier.then(Serial(0, len(found.keys), None, found)).kept
+        assert isinstance(joined_scores, TimeScores)
+        found = joined_scores
     if kind == "HAC":
         by_time.check_single_rows(found, times.name)
     return meat_of_times(found, times.name, look.options)

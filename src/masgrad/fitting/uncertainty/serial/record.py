@@ -29,6 +29,10 @@ class TimeScores:
     scores: np.ndarray
     rows: np.ndarray
 
+    def in_coordinates(self, T: np.ndarray) -> "TimeScores":
+        """The same scores where phi = T phi', in phi'."""
+        return replace(self, scores=self.scores @ T)
+
     def then(self, later: "TimeScores") -> "TimeScores":
         """The sums over both; a time that is in both is one time."""
         codes = {key: code for code, key in enumerate(self.keys)}
@@ -57,6 +61,10 @@ class Serial:
     times: int
     b: float | None
     kept: Windows | TimeScores | None = None
+
+    def in_coordinates(self, T: np.ndarray) -> "Serial":
+        """The same record where phi = T phi', in phi'."""
+        return self if self.kept is None else replace(self, kept=self.kept.in_coordinates(T))
 
     def then(self, later: "Serial") -> "Serial":
         """Both, of which the second follows in time."""

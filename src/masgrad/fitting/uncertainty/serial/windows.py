@@ -11,7 +11,7 @@ as well as old rows and new ones.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -56,6 +56,10 @@ class Windows:
             tail = np.concatenate([self.tail, tail])
             tail = tail[max(len(tail) - self.lags, 0) :]
         return Windows(self.lags, self.rows + later.rows, head, tail, inner)
+
+    def in_coordinates(self, T: np.ndarray) -> "Windows":
+        """The same sums where phi = T phi', in phi'."""
+        return replace(self, head=self.head @ T, tail=self.tail @ T, inner=T.T @ self.inner @ T)
 
     @property
     def meat(self) -> np.ndarray:
