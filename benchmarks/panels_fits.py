@@ -27,7 +27,7 @@ COVARIANCES: dict[str, tuple[dict[str, Any], Any]] = {
 
 OURS, DEFAULT, OTHER = "masgrad", "pyfixest", "pyfixest, LSMR"
 AT_LEAST = 10.0
-WARM_UP_ROWS, FEW_ROWS = 20_000, 100_000
+WARM_UP_ROWS, FEW_ROWS = 200_000, 100_000
 
 
 @dataclass(frozen=True)
