@@ -125,8 +125,9 @@ def section(rows: int, seeds: Sequence[int]) -> Section:
     )
     text = f"""{table(header, cells)}
 
-{_on_chains(seeds[0])} pyfixest's iid errors of chains would differ by its count of redundant
-effects, one for each grouping after the first; masgrad counts connected components."""
+{_on_chains(seeds[0])}
+Of redundant effects pyfixest counts one for each grouping after the first, and masgrad the
+connected components: of chains their iid errors differ by that, and clustered ones do not."""
     title = f"Two-way effects, {rows:,} x 8, {WORKERS:,} workers x {FIRMS:,} firms, data frames"
     return Section(title, text, bars)
 
