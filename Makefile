@@ -10,7 +10,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASG
 TEST_ENV += JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-startup bench-nonconvex campaign coverage coverage-penalties coverage-landscape coverage-panels clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-panels bench-startup bench-nonconvex campaign coverage coverage-penalties coverage-landscape coverage-panels clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad fit
@@ -59,6 +59,9 @@ bench-nonconvex: $(STAMP)
 
 bench-wide: $(STAMP)
 	$(BIN)/python benchmarks/wide.py --seed $(SEED) --page benchmarks/wide.md
+
+bench-panels: $(STAMP)
+	$(BIN)/python benchmarks/panels.py --seeds $(SEEDS) --page benchmarks/panels.md
 
 campaign: $(STAMP)
 	$(BIN)/python benchmarks/campaign.py --seed $(SEED) --page benchmarks/campaign.md

@@ -49,6 +49,17 @@ def dense_fit(X, codes, w, z):
     return beta, within.T @ within
 
 
+@pytest.mark.parametrize("expected", [(2, 1), (40, 30)], ids=["too little", "too much"])
+def test_room_for_levels_changes_no_sum(expected):
+    X, codes, w, z = panel((12, 7))
+    parts = [part_of(X[a], codes[a], w[a], z[a]) for a in np.split(np.arange(len(X)), (150,))]
+    grown, known = total_of(parts), total_of(parts, None, expected)
+    assert known.sizes == grown.sizes
+    for a, b in zip(grown.levels, known.levels, strict=True):
+        assert_array_equal(a.sums, b.sums)
+        assert_array_equal(a.rows, b.rows)
+
+
 def table_of(sums, k, m):
     return sums.pairs_of(k, m).matrix((sums.sizes[k], sums.sizes[m])).toarray()
 

@@ -560,7 +560,7 @@ def test_a_saved_result_remembers_separated_rows(table, tmp_path):
 
 
 def test_a_file_whose_effects_do_not_fit_its_keys_is_refused(table, tmp_path, monkeypatch):
-    from masgrad.fitting.effects.fits import storage
+    from masgrad.fitting.effects.results import storage
 
     r = mg.glm("y ~ x1 | firm", table)
     body = storage.effects_to_json(r)

@@ -27,7 +27,7 @@ ORDER = (
         "figures",
         "penalised",
     ),
-    *("results", "levels", "effects", "load", "api", "commands"),
+    *("results", "levels", "effects", "api", "commands"),
 )
 """A file may import from its own part of `fitting` and from those before it."""
 

@@ -19,8 +19,8 @@ from masgrad.data.simulate import Simulator as Simulator
 from masgrad.data.source import Stream as Stream
 from masgrad.fitting.api import fit as fit
 from masgrad.fitting.api import glm as glm
+from masgrad.fitting.api import load as load
 from masgrad.fitting.api import penalty_path as penalty_path
-from masgrad.fitting.load import load as load
 from masgrad.fitting.penalised.path import PenaltyPath as PenaltyPath
 from masgrad.fitting.results.result import Result as Result
 from masgrad.fitting.status import Status as Status

@@ -1,15 +1,18 @@
-"""`fit`, `glm` and `penalty_path`: estimates with intervals, without a step size to choose."""
+"""`fit`, `glm` and `penalty_path`: estimates with intervals, without a step size to choose; and
+`load`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
-from masgrad.fitting.fitted import with_omitted
+from masgrad.fitting.fitted import Fitted, with_omitted
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
 from masgrad.fitting.options import KEYWORDS
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
+from masgrad.fitting.results import storage
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
 from masgrad.fitting.task import Task, refuse_effects
@@ -180,3 +183,27 @@ def _model(family: Any, link: str | None) -> GLM:
     if callable(family):
         raise InputTypeError(f"family={family!r:.60}; a name is needed, or mg.Tweedie(1.5)")
     return GLM(family, link)
+
+
+def load(path: str | Path, model: Model | None = None) -> Result:
+    """A result from a file that `Result.save` wrote.
+
+    Args:
+        path: the file.
+        model: needed for `update` and `predict` if the loss was a `CustomLoss`.
+    """
+    fitted = storage.read(path, model, _complete)
+    if type(fitted) is Fitted:
+        return Result.of(fitted)
+    from masgrad.fitting.effects.results.result import EffectsResult  # for some results alone
+
+    return EffectsResult.of(fitted)
+
+
+def _complete(record: Fitted, body: dict[str, Any]) -> Fitted:
+    """The record with its fixed effects, if it has any."""
+    if "effects" not in body:
+        return record
+    from masgrad.fitting.effects.results.storage import with_effects  # for some results alone
+
+    return with_effects(record, body["effects"])

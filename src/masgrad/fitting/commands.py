@@ -19,10 +19,9 @@ from pyarrow import csv
 from masgrad.errors import InputError, MasgradWarning, printable
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.files import check_destination, replaced
-from masgrad.fitting.api import glm
+from masgrad.fitting.api import glm, load
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.keywords import options_of
-from masgrad.fitting.load import load
 from masgrad.fitting.options import CLUSTERED
 from masgrad.fitting.results.prediction import check_which, predicted_blocks
 from masgrad.fitting.results.result import Result
