@@ -31,7 +31,7 @@ from masgrad.fitting.uncertainty.clusters.notes import (
 from masgrad.fitting.uncertainty.kinds import complement
 from masgrad.models.families.canonical import Gaussian
 
-FEW_CLUSTERS = 256
+FEW_CLUSTERS = 64
 """Clusters up to which Hessians are kept by default: tests for few clusters need them."""
 
 CHEAP_PRODUCTS = 1 << 22
