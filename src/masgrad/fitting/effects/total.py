@@ -16,8 +16,8 @@ from masgrad.fitting.effects.components import GrowingComponents
 from masgrad.fitting.effects.pairs import Pairs, joined
 from masgrad.fitting.effects.tables import EffectSums, LevelTable, Products, Unpaired
 
-PAIR_BATCH = 1 << 21
-"""Pairs, at least, that are joined at a time."""
+PAIR_BATCH = 1 << 24
+"""Pairs, at least, that are joined at a time, unless memory is short: 128 MB of codes."""
 
 
 class Room(NamedTuple):
@@ -61,7 +61,8 @@ class _Total:
         self.products = np.zeros((q, q))
         levels = (0,) * len(like.levels) if room is None else room.levels
         self.tables = [_GrowingTable(q, size) for size in levels]
-        self.pairs = [_GrowingPairs() for _ in like.pairs]
+        batch = PAIR_BATCH if room is None else min(PAIR_BATCH, room.most_pairs)
+        self.pairs = [_GrowingPairs(batch) for _ in like.pairs]
         self.joined: list[GrowingComponents] | None = None
 
     def add(self, part: EffectSums) -> None:
@@ -124,7 +125,8 @@ class _GrowingTable:
 class _GrowingPairs:
     """Pairs joined so far, and those that wait: as many as the others, or a batch."""
 
-    def __init__(self):
+    def __init__(self, batch: float):
+        self.batch = batch
         self.joined: list[Pairs] = []
         self.waiting: list[Pairs] = []
         self.count = 0
@@ -132,7 +134,7 @@ class _GrowingPairs:
     def add(self, part: Pairs) -> None:
         self.waiting.append(part)
         self.count += len(part)
-        if self.count >= max(PAIR_BATCH, *(len(pairs) for pairs in self.joined), 0):
+        if self.count >= max(self.batch, *(len(pairs) for pairs in self.joined), 0):
             self._join()
 
     @property
