@@ -377,6 +377,16 @@ def test_fixed_b_values_are_those_of_simulated_series(rng):
     assert abs(share - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 4000)
 
 
+def test_intervals_by_fixed_b_values_are_wider():
+    X, y = series(200)
+    r = mg.fit(mg.Linear(), (X, y), cov_type="HAC", lags=19, small_sample="none")
+    ends = r.conf_int(0.1, method="fixed-b")
+    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2 / r.bse, fixed_b_quantile(0.9, 0.1))
+    assert (ends[:, 0] < r.conf_int(0.1)[:, 0]).all()
+    with pytest.raises(InputError, match="for errors with lags"):
+        mg.fit(mg.Linear(), (X, y)).conf_int(method="fixed-b")
+
+
 def test_without_lags_the_fixed_b_value_is_normal():
     assert fixed_b_quantile(0.95, 0.0) == pytest.approx(1.959964, abs=1e-6)
     assert fixed_b_quantile(0.95, 0.049999) == pytest.approx(fixed_b_quantile(0.95, 0.05), rel=1e-4)

@@ -68,11 +68,6 @@ class Eliminated:
         return tuple(U[:, :-1] for U in self.means)
 
     @property
-    def effects_of_z(self) -> Effects:
-        """That of the responses, (L_k,) for each grouping."""
-        return tuple(U[:, -1] for U in self.means)
-
-    @property
     def within(self) -> np.ndarray:
         """S, (p, p)."""
         return self.products[:-1, :-1]

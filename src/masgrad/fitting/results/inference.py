@@ -19,10 +19,12 @@ from masgrad.fitting.results import contrasts
 from masgrad.fitting.results.constraints import places_of
 from masgrad.fitting.results.contrasts import Contrast, Region, WaldTest
 from masgrad.fitting.results.estimates import Coefficients, coefficients
+from masgrad.fitting.results.fixed_b import fixed_b_intervals
 from masgrad.fitting.results.wild.bootstrap import WildTest, wild_intervals, wild_test
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty import likelihood
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
+from masgrad.fitting.uncertainty.serial.record import Serial
 from masgrad.inference.law import Law
 from masgrad.models.model import Model
 
@@ -51,6 +53,7 @@ class Tested(abc.ABC):
     diagnostics: Diagnostics
     penalized: np.ndarray | None
     clusters: Clustered | None = None
+    serial: Serial | None = None
     omitted: Omitted
 
     @property
@@ -160,11 +163,14 @@ class Tested(abc.ABC):
             method: "pointwise": each alone has the level; all together: "simultaneous" (the
                 quantile of max |z|, the shortest), "bonferroni", "scheffe" (for all contrasts).
                 "wild", with few clusters: each alone, of the values that `wild_test` does not
-                reject; ends may be infinite.
+                reject; ends may be infinite. "fixed-b", of HAC and DK errors: each alone, with the
+                critical values of lags that are a share of the times (Kiefer & Vogelsang 2005).
             draws: of "wild", as in `wild_test`; so are `weights` and `seed`.
         """
         if method == "wild":
             ends = wild_intervals(self, alpha, draws, weights, seed)
+        elif method == "fixed-b":
+            ends = fixed_b_intervals(self, alpha)
         else:
             ends = self.coefficients.conf_int(alpha, method)
         return self._framed(ends, [0, 1])
