@@ -19,11 +19,11 @@ from masgrad.fitting.results import contrasts
 from masgrad.fitting.results.constraints import places_of
 from masgrad.fitting.results.contrasts import Contrast, Region, WaldTest
 from masgrad.fitting.results.estimates import Coefficients, coefficients
-from masgrad.fitting.results.fixed_b import fixed_b_intervals
 from masgrad.fitting.results.wild.bootstrap import WildTest, wild_intervals, wild_test
 from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty import likelihood
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
+from masgrad.fitting.uncertainty.serial.fixed_b import fixed_b_intervals
 from masgrad.fitting.uncertainty.serial.record import Serial
 from masgrad.inference.law import Law
 from masgrad.models.model import Model
@@ -86,8 +86,7 @@ class Tested(abc.ABC):
 
     @property
     def r2_within(self) -> float | None:
-        """1 - the residuals' sum of squares over that of the responses less their fixed effects,
-        of least squares; None without effects."""
+        """R^2 of responses less their fixed effects, of least squares; None without effects."""
         return None
 
     @property
@@ -170,7 +169,8 @@ class Tested(abc.ABC):
         if method == "wild":
             ends = wild_intervals(self, alpha, draws, weights, seed)
         elif method == "fixed-b":
-            ends = fixed_b_intervals(self, alpha)
+            of = self.coefficients
+            ends = fixed_b_intervals(self.serial, of.estimate, of.se, alpha)
         else:
             ends = self.coefficients.conf_int(alpha, method)
         return self._framed(ends, [0, 1])

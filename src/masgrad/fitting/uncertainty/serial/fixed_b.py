@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from masgrad.errors import InputError
+from masgrad.fitting.uncertainty.serial.record import Serial
 
 STEPS = 300
 """Points of the grid on which the kernel stands."""
@@ -43,6 +44,24 @@ def fixed_b_quantile(level: float, b: float) -> float:
 
     ends = float(ndtri((1 + level) / 2)), _quantile(level, SMALL_B), _quantile(level, 2 * SMALL_B)
     return float(np.polyval(np.polyfit([0.0, SMALL_B, 2 * SMALL_B], ends, 2), b))
+
+
+def fixed_b_intervals(
+    record: Serial | None, estimate: np.ndarray, se: np.ndarray, alpha: float
+) -> np.ndarray:
+    """Intervals (p, 2) of estimates with serial errors, with b = (L + 1) / T of their fit."""
+    if record is None:
+        raise InputError(
+            "method='fixed-b' is for errors with lags; fit with cov_type='HAC' or 'DK' first"
+        )
+    if record.b is None:
+        raise InputError(
+            "fixed-b values are for rows in time order, or sums by time, and these errors have lags "
+            "within units, or are of an update by time; use method='pointwise'"
+        )
+    half = fixed_b_quantile(1 - alpha, record.b) * se
+    middle = np.where(np.isinf(half), 0.0, estimate)
+    return np.column_stack([middle - half, middle + half])
 
 
 @lru_cache(maxsize=64)
