@@ -216,6 +216,11 @@ def test_serial_errors_are_those_of_pyfixest(kind, effects, more):
     assert r.df == oracle._df_t
 
 
+def test_few_clusters_beside_effects_outside_of_them_have_other_advice(table):
+    r = mg.glm(FORMULA, table, clusters="year")
+    assert "need the levels of firm as columns, C(firm)" in " ".join(r.notes)
+
+
 def test_leaving_clusters_out_needs_nested_effects(table):
     with pytest.raises(InputError, match="moves the effects of year"):
         mg.glm(FORMULA, table, clusters="firm", cov_type="CR3")

@@ -119,12 +119,13 @@ def _clustered(
 ) -> SlopeErrors:
     """Clustered errors, by a read of the clusters' scores at the estimate."""
     local, stage = slopes.local, found.stage
-    if kind in ("CR2", "CR3") and not stage.nested.all():
-        outside = np.flatnonzero(~stage.nested)[0]
+    pairs = zip(stage.design.groupings, stage.nested, strict=True)
+    outside = tuple(grouping.name for grouping, inside in pairs if not inside)
+    if kind in ("CR2", "CR3") and outside:
         raise InputError(
             f"cov_type={kind!r} leaves one cluster out at a time, which moves the effects of "
-            f"{stage.design.groupings[outside].name}, whose levels lie in several clusters: with "
-            "fixed effects it needs them nested in clusters; use 'CR1'"
+            f"{outside[0]}, whose levels lie in several clusters: with fixed effects it needs them "
+            "nested in clusters; use 'CR1'"
         )
     free = len(stage.design.columns) + found.counted.outside(stage.nested)
     with reader.unobserved(slopes.source) as quiet:
@@ -139,14 +140,12 @@ def _clustered(
             kind=kind,
             options=task.options,
             earlier=None,
+            outside=outside,
         )
     C = _covariance(task, replace(local, meat=meat.matrix), found, "HC0", 0)
     C, repaired = without_negative(slopes.objective, C, meat.kept)
-    outside = tuple(
-        g.name for g, inside in zip(stage.design.groupings, stage.nested, strict=True) if not inside
-    )
-    kept, notes = replace(meat.kept, outside=outside), (*meat.notes, *repaired)
-    return SlopeErrors(slopes, C, kind, False, meat.reads, notes, meat.df, kept)
+    notes = (*meat.notes, *repaired)
+    return SlopeErrors(slopes, C, kind, False, meat.reads, notes, meat.df, meat.kept)
 
 
 def _serial(

@@ -72,15 +72,19 @@ def clustered_meat(
     kind: str,
     options: Options,
     earlier: Clustered | None,
+    outside: tuple[str, ...] = (),
 ) -> ClusteredMeat:
-    """The meat of the kind CR1, CR2 or CR3 at the estimate; `null` are directions without one."""
+    """The meat of the kind CR1, CR2 or CR3 at the estimate; `null` are directions without one.
+
+    `outside` are the fixed effects whose levels lie in several clusters.
+    """
     ways, reads = _ways(objective, reader, sample, done, local=local, kind=kind, options=options)
     notes = ()
     if earlier is not None:
         ways, notes = _with_earlier(ways, earlier, local), _on_earlier(earlier)
     count = local.count if options.weights_type == "frequency" else local.rows
     basis = complement(null)
-    kept = Clustered(ways, options.small_sample, local.hessian, count, free, basis)
+    kept = Clustered(ways, options.small_sample, local.hessian, count, free, basis, outside)
     check_clusters(kept)
     leverages = Leverages.of(kept)
     if kind in POWERS and leverages is None:

@@ -30,6 +30,12 @@ def few_clusters(kept: Clustered, kind: str) -> tuple[str, ...]:
             f"{said}intervals may be too short; compare those by one grouping, for which there are "
             'cov_type="CR3", wild_test and conf_int(method="wild").',
         )
+    if kept.outside:
+        return (
+            f"{said}intervals may be too short; CR3 and wild_test need the levels of "
+            f"{' and '.join(kept.outside)} as columns, C({kept.outside[0]}), since they lie in "
+            "several clusters.",
+        )
     wild = 'wild_test and conf_int(method="wild")'
     if kind == "CR1":
         return (f'{said}intervals may be too short; see {wild}, or cov_type="CR3".',)
