@@ -128,6 +128,49 @@ def test_rows_separated_by_combinations_are_those_of_a_linear_program(family):
     assert separated >= 6
 
 
+def with_numbers(seed: int) -> pd.DataFrame:
+    """A column of any size that hardly varies, or not, within firms but in a few rows."""
+    rng = np.random.default_rng(seed)
+    n, firms = int(rng.integers(80, 400)), int(rng.integers(5, 25))
+    t = pd.DataFrame({"firm": rng.integers(0, firms, n), "year": rng.integers(0, 5, n)})
+    t["a"], t["b"] = rng.normal(size=(2, n))
+    t["y"] = 1.0 * rng.poisson(0.5 * np.exp(0.3 * t.a))
+    own = rng.normal(size=firms) * 10 ** rng.uniform(-2, 2)
+    t["c"] = own[t.firm]
+    few = rng.choice(np.flatnonzero(t.y == 0), 4, replace=False)
+    t.loc[few, "c"] += rng.uniform(0.5, 2, 4) * (1 if seed % 2 else rng.choice([-1, 1], 4))
+    return t
+
+
+def test_separation_along_numbers_of_any_size_is_that_of_a_linear_program():
+    """Where c hardly varies in interior rows, beside its size, it separates some rows or none."""
+    statuses = []
+    for seed in range(12):
+        t = with_numbers(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            r = mg.glm("y ~ a + b + c | firm + year", t, family="poisson")
+        scaled = t.assign(c=(t.c - t.groupby("firm").c.transform("median")))
+        assert r.nobs == kept_rows(scaled, "poisson"), seed
+        statuses.append(r.status)
+    assert statuses.count(mg.Status.SEPARATED) >= 4 <= statuses.count(mg.Status.CONVERGED)
+
+
+@pytest.mark.parametrize("n", [20_000, 100_000])
+def test_few_separated_rows_of_many_are_found(n):
+    rng = np.random.default_rng(n)
+    firm = rng.integers(0, 200, n)
+    t = pd.DataFrame({"firm": firm, "z": rng.normal(size=n), "x": 3 * rng.normal(size=200)[firm]})
+    t["y"] = rng.poisson(np.exp(0.3 * t.z + 0.2))
+    few = t.index[t.y == 0][:5]
+    t.loc[few, "x"] += 1.0
+    with pytest.warns(mg.errors.SeparationWarning, match="5 rows are separated along x"):
+        r = mg.glm("y ~ x + z | firm", t, family="poisson")
+    alone = mg.glm("y ~ z | firm", t.drop(few), family="poisson")
+    assert (r.params["x"], r.nobs) == (-np.inf, n - 5)
+    np.testing.assert_allclose(r.params["z"], alone.params["z"], atol=1e-3 * alone.bse["z"])
+
+
 def test_a_far_optimum_is_no_separation():
     """One event among the rows of d: its coefficient is finite, and far from 0."""
     t = table(6)

@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.fitting.effects.conjugate import conjugate_gradients, inverted, squared_norms
+from masgrad.fitting.effects.conjugate import (
+    SMALL_SHARE,
+    conjugate_gradients,
+    inverted,
+    squared_norms,
+)
 from masgrad.fitting.effects.tables import ByLevel, EffectSums
 
 TOLERANCE = 1e-9
@@ -38,9 +43,9 @@ class SolvedByReading(NamedTuple):
 
 
 def solve_by_reading(
-    sums: EffectSums, rights: ByLevel, start: Sequence[np.ndarray] | None
+    sums: EffectSums, rights: ByLevel, squares: np.ndarray, start: Sequence[np.ndarray] | None
 ) -> SolvedByReading:
-    """Solve G x = r, from a start if there is one."""
+    """Solve G x = r for sums r of columns with these squares, from a start if there is one."""
     assert sums.unpaired is not None
     products, cuts = sums.unpaired.products, np.cumsum(sums.sizes)[:-1]
 
@@ -53,7 +58,8 @@ def solve_by_reading(
     if start is not None:
         x = np.concatenate(start)
         left = right - times(x)
-    goal = TOLERANCE * np.sqrt(squared_norms(right, inverse))
+    size = np.maximum(squared_norms(right, inverse), SMALL_SHARE * squares)
+    goal = TOLERANCE * np.sqrt(size)
     done = conjugate_gradients(times, inverse, (x, left), goal, MOST_READS)
     residual = np.sqrt(squared_norms(done.left, inverse))
     reads = done.iterations + (start is not None)

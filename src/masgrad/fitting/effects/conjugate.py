@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+SMALL_SHARE = 1e-6
+"""Share of a column's squares, at least, that its residual is judged by."""
+
 ITERATIONS_TO_JUDGE = 5
 """Iterations after which the number of those to come is foreseen."""
 

@@ -119,7 +119,9 @@ def eliminate(
     if sums.unpaired is not None:
         return _by_reading(sums, rights, P, before)
     system = EffectSystem.of(sums)
-    done = solve_effects(system, rights, before, threads=threads, memory=memory)
+    done = solve_effects(
+        system, rights, before, squares=np.diagonal(P), threads=threads, memory=memory
+    )
     main, rest = system.split(rights)
     products = P - done.main.T @ main - done.rest.T @ rest - done.left.T @ done.rest
     products = (products + products.T) / 2
@@ -138,7 +140,7 @@ def _by_reading(
     sums: EffectSums, rights: ByLevel, P: np.ndarray, before: Effects | None
 ) -> Eliminated:
     """The same where pairs of levels do not fit memory."""
-    done = solve_by_reading(sums, rights, before)
+    done = solve_by_reading(sums, rights, np.diagonal(P), before)
     products = P.copy()
     for x, r, left in zip(done.x, rights, done.left, strict=True):
         products -= x.T @ r + left.T @ x

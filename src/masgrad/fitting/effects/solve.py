@@ -14,7 +14,12 @@ from functools import partial
 import numpy as np
 
 from masgrad.cores import cores
-from masgrad.fitting.effects.conjugate import conjugate_gradients, inverted, squared_norms
+from masgrad.fitting.effects.conjugate import (
+    SMALL_SHARE,
+    conjugate_gradients,
+    inverted,
+    squared_norms,
+)
 from masgrad.fitting.effects.removal import DENSE_LEVELS, Removal, removed
 from masgrad.fitting.effects.system import EffectSystem
 
@@ -63,6 +68,7 @@ def solve_effects(
     rights: Sequence[np.ndarray],
     start: Sequence[np.ndarray] | None = None,
     *,
+    squares: np.ndarray | None = None,
     threads: int | None = None,
     memory: float = np.inf,
 ) -> Solved:
@@ -72,6 +78,8 @@ def solve_effects(
         system: G.
         rights: r, (L_k, q) for each grouping.
         start: x to begin with.
+        squares: of the columns that r are sums of, (q,): what is small beside them is rounding, and
+            need not be a sum of columns at all, so that iterations on it would not end.
         threads: that share products; None for all cores.
         memory: bytes that a factor may take.
     """
@@ -80,6 +88,7 @@ def solve_effects(
     x = np.zeros_like(right) if start is None else system.split(start)[1]
     inverse = _preconditioner(system)
     size = np.maximum(squared_norms(right, inverse), _rounding(system, main, inverse))
+    size = size if squares is None else np.maximum(size, SMALL_SHARE * squares)
     with _pool(threads) as pool:
         left = right - system.reduced(x, pool) if start is not None else right
         worth = iterations_as_long(system, right.shape[1], memory)

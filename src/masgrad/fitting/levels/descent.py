@@ -80,8 +80,9 @@ class LevelEstimate:
         decrement: of the last point that was read.
         correction: decrement of the last step but one.
         reads: number of reads.
-        doubt: the step from there, if reads ended since it carries a row to its boundary, however
-            short it is: the rows may be separated.
+        doubt: the step from there, if it carries a row to its boundary, however short it is: the
+            rows may be separated.
+        settled: whether reads ended because the step is short.
     """
 
     point: Vector
@@ -90,6 +91,7 @@ class LevelEstimate:
     correction: float
     reads: int
     doubt: Vector | None = None
+    settled: bool = True
 
 
 def decrement_of(sums: PointSums, slope: float, dispersed: bool, floor: float) -> float:
@@ -153,11 +155,12 @@ class Descent(abc.ABC):
             if length <= self.tolerance and settled:
                 point = point.plus(step)
                 break
-            doubts += not settled and length <= max(self.tolerance, self.doubtful)
-            if doubts > patience:
-                return LevelEstimate(point, sums, length, correction, reads, step)
-            if reads >= self.most_reads:
-                break
+            doubtful = not settled and length <= max(self.tolerance, self.doubtful)
+            doubts += doubtful
+            if doubts > patience or reads >= self.most_reads:
+                doubt = step if doubtful else None
+                last = min(correction, 1e300)
+                return LevelEstimate(point, sums, length, last, reads, doubt, settled=False)
             meat = self.exact or length <= NEAR
             point, sums, more = self._descend(lambda at, m=meat: read(at, m), point, sums, found)
             reads, correction = reads + more, length

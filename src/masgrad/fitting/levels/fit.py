@@ -122,7 +122,7 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         names=names,
     )
     done = newton.minimise(levels.read, point, sums)
-    if done.doubt is not None:
+    if done.doubt is not None and done.reads < newton.most_reads:
         raise newton.separated(done.doubt)
     _check_information(done.sums, levels.design)
     done = _with_moments(newton, replace(levels, family=family), done, task.needs_information)

@@ -41,7 +41,7 @@ def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimate
     errors = slope_errors(task, reader, sample, found)
     local, coordinates = errors.slopes.local, errors.slopes.objective.coordinates
     most = 10 * options.tolerance if options.open_ended else LARGEST_REMAINDER
-    far = found.decrement > most
+    far = found.decrement > most or not found.settled
     _warn(task, found, far, errors.perfect)
     theta = _limits(design)
     theta[design.columns] = found.point.columns

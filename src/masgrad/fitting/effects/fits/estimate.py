@@ -4,17 +4,21 @@ Where a short step still carries rows to their boundary, a recession direction i
 that are separated along it are left out, and the fit begins anew, as long as there is one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from masgrad.errors import InputError
+from masgrad.fitting.effects.eliminate import Eliminated, eliminate
 from masgrad.fitting.effects.fits.counts import Counted
 from masgrad.fitting.effects.fits.first import Stage, first_stage
 from masgrad.fitting.effects.fits.newton import EffectNewton, Elimination, solution
+from masgrad.fitting.effects.rows.design import EffectRows
+from masgrad.fitting.effects.rows.interior import directions
 from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader, is_least_squares
-from masgrad.fitting.effects.rows.recession import Look, Recession, rectify
+from masgrad.fitting.effects.rows.recession import Look, Recession, Target, rectified, rectify
+from masgrad.fitting.effects.tables import EffectSums
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.fitting.levels.assemble import rounding_squares
 from masgrad.fitting.levels.descent import LevelEstimate
@@ -47,6 +51,7 @@ class Estimated:
         counted: the effects' parameters.
         separated: number of rows that are separated, and left out.
         product_reads: for products with pairs of levels that do not fit memory.
+        settled: whether reads ended since the last step was short, and carried no row.
     """
 
     stage: Stage
@@ -57,6 +62,7 @@ class Estimated:
     counted: Counted
     separated: int = 0
     product_reads: int = 0
+    settled: bool = True
 
     @property
     def is_least_squares(self) -> bool:
@@ -121,14 +127,21 @@ def _by_newton(
         found = _recession(task, stage.effects, done)
         if found is not None:
             return found
-        done = newton.minimise(lambda at, _: stage.effects.read(at), done.point, done.sums)
-        reads += done.reads - 1
-        if done.doubt is not None:
+        if done.reads < newton.most_reads:
+            done = newton.minimise(lambda at, _: stage.effects.read(at), done.point, done.sums)
+            reads += done.reads - 1
+        if done.doubt is not None and done.reads < newton.most_reads:
             raise newton.separated(done.doubt)
     assert elimination.last is not None
     stage = replace(stage, read=done.sums, done=elimination.last, reads=reads)
     found = Estimated(
-        stage, done.point, done.decrement, done.correction, read.constants, newton.counted
+        stage,
+        done.point,
+        done.decrement,
+        done.correction,
+        read.constants,
+        newton.counted,
+        settled=done.settled or (done.doubt is None and not options.open_ended),
     )
     observed = not model.family.convex and options.cov_type != "nonrobust"
     return _with_observed(found, model.family, elimination) if observed else found
@@ -136,14 +149,27 @@ def _by_newton(
 
 def _recession(task: Task, effects: EffectReader, done: LevelEstimate) -> Recession | None:
     """A direction along which rows are separated that the last step carries, if there is one."""
-    step, options = done.doubt, task.options
+    step, options, design = done.doubt, task.options, effects.design
     assert step is not None
 
-    def read(fit: Vector | None, holding: Sequence[Vector]) -> Look:
-        return effects.target(done.point, step, fit, holding)
+    def eliminated(sums: EffectSums, start: Eliminated | None = None) -> Eliminated:
+        return eliminate(sums, start, threads=options.threads, memory=options.memory)
 
-    along = rectify(read, options.threads, options.memory)
-    return None if along is None else effects.design.recession(along, effects.family)
+    shapes = [(size, len(design.columns)) for size in design.sizes]
+    along = directions(effects.sums_inside, effects.sides, eliminated, shapes)
+
+    def read(fit: Vector | None, holding: Sequence[Vector]) -> Look:
+        def choose(
+            rows: EffectRows, s: np.ndarray, fitted: Callable[[Vector], np.ndarray]
+        ) -> Target:
+            if fit is None:
+                return effects.carried(done.point, step, rows, s)
+            return rectified(s, fitted(fit), map(fitted, holding))
+
+        return effects.target(along, choose)
+
+    found = rectify(read, eliminated)
+    return None if found is None else design.recession(along.vector(found), effects.family)
 
 
 def _begin(

@@ -89,13 +89,26 @@ class EffectNewton(Descent):
         del first
         if not sums.is_finite:
             raise self.no_descent()
-        step = solution(self.elimination.of(sums.sums)).plus(point, -1.0)
+        done = self.elimination.of(sums.sums)
+        if done.constant.any():
+            raise self._vanished(done.constant)
+        step = solution(done).plus(point, -1.0)
         if not np.isfinite(step.columns).all():
             raise self.no_descent()
         levels = self.counted.balanced(self.design.split(step.levels))
         slope = -self.elimination.curvature(sums.sums, step.columns, levels)
         length = decrement_of(sums, slope, self.objective.dispersed, self.floor)
         return Step(Vector(step.columns, np.concatenate(levels)), length, slope)
+
+    def _vanished(self, lost: np.ndarray) -> IdentificationError:
+        """The error for columns along which the curvature has vanished on the way."""
+        chosen = np.zeros(len(self.names), bool)
+        chosen[self.design.columns[lost]] = True
+        return IdentificationError(
+            f"no information is left along {listed(chosen, self.names)}: responses are all but "
+            "separated along it, with means at a limit of their range to rounding; drop it, or "
+            "leave out the rows that it separates"
+        )
 
     def farthest(self, step: Vector) -> float:
         levels = sum(np.abs(part).max(initial=0.0) for part in self.design.split(step.levels))

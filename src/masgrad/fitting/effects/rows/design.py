@@ -181,8 +181,13 @@ class EffectDesign:
 
     def moves(self, rows: EffectRows, step: Vector) -> np.ndarray:
         """The changes of the linear predictors of rows over a step."""
-        t = rows.times(step.columns)
-        for k, effects in enumerate(self.split(step.levels)):
+        return rows.times(step.columns) + self.effects_of(rows, step.levels)
+
+    def effects_of(self, rows: EffectRows, levels: np.ndarray) -> np.ndarray:
+        """The sums of the effects of rows, by level of all groupings one after the other."""
+        first, *others = self.split(levels)
+        t = first.take(rows.codes[:, 0], mode="clip")
+        for k, effects in enumerate(others, 1):
             t += effects.take(rows.codes[:, k], mode="clip")
         return t
 

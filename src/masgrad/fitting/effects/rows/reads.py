@@ -9,7 +9,7 @@ digit.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from masgrad.data.designs.group_sums import sums_of_rows
 from masgrad.fitting.effects.part import met_levels, part_of
 from masgrad.fitting.effects.rows.design import EffectDesign, EffectRows
 from masgrad.fitting.effects.rows.facts import Facts
+from masgrad.fitting.effects.rows.interior import Directions, Sides, less_means
 from masgrad.fitting.effects.rows.kept import RowFacts
 from masgrad.fitting.effects.rows.parts import each_part
-from masgrad.fitting.effects.rows.recession import Look, Target, boundary, carried, rectified
+from masgrad.fitting.effects.rows.recession import Look, Target, boundary, carried
 from masgrad.fitting.effects.tables import ByLevel, EffectSums
 from masgrad.fitting.effects.total import Room, total_of
 from masgrad.fitting.levels.arrow import Vector
@@ -30,6 +31,8 @@ from masgrad.fitting.optimise.start import pulled_predictors
 from masgrad.models.families.family import Family
 from masgrad.models.glm import squared_residuals
 from masgrad.types import Rows
+
+Done = TypeVar("Done")
 
 Weights = Callable[[EffectRows], np.ndarray | None]
 """Of rows in the sums of a read."""
@@ -124,40 +127,76 @@ class EffectReader:
 
         return self._read(work, partial(self._curvature, at=at))
 
+    def sums_inside(self, means: Sequence[np.ndarray]) -> EffectSums:
+        """Sums over interior rows of columns less the means of their levels."""
+
+        def inside(rows: EffectRows) -> np.ndarray:
+            return (boundary(self.family, rows.y) == 0).astype(np.float64)
+
+        def work(rows: EffectRows) -> EffectSums:
+            return part_of(less_means(rows, means), rows.codes, inside(rows))
+
+        return self._total(self._each(work), inside)
+
+    def sides(self, means: Sequence[np.ndarray]) -> Sides:
+        """Products of such columns over interior rows, and over those at the boundary."""
+
+        def work(rows: EffectRows) -> np.ndarray:
+            X, inner = less_means(rows, means), boundary(self.family, rows.y) == 0
+            return np.stack([np.dot(part.T, part) for part in (X[inner], X[~inner])])
+
+        q = len(self.design.columns)
+        return Sides(*sum(self._each(work), np.zeros((2, q, q))))
+
     def target(
-        self, at: Vector, step: Vector, fit: Vector | None, holding: Sequence[Vector]
+        self,
+        along: Directions,
+        choose: Callable[[EffectRows, np.ndarray, Callable[[Vector], np.ndarray]], Target],
     ) -> Look:
-        """Sums of the rectifier's next target, after a fit; at first, of rows carried by a step."""
+        """Sums of a target of the rectifier, fitted by some directions and the effects.
 
-        def target(rows: EffectRows) -> Target:
-            s = boundary(self.family, rows.y)
-            if fit is not None:
-                held = (self.design.moves(rows, other) for other in holding)
-                return rectified(s, self.design.moves(rows, fit), held)
-            with np.errstate(all="ignore"):
-                t = self.design.predictors(rows, at)
-                r, w = self.family.slope_and_curvature(t, rows.y)
-                own = np.nan_to_num(np.abs(r) / w, posinf=0.0)  # of a mean at its limit
-            return carried(s, self.design.moves(rows, step), own)
+        `choose` gives the target of rows with their sides, and what their fits were.
+        """
 
-        def work(block: Rows) -> tuple[EffectSums, float, float] | None:
-            rows = self.design.rows(block)
-            if not len(rows.y):
-                return None
-            on = target(rows)
-            sums = part_of(rows.X, rows.codes, on.weights, on.u, centre=rows.centre)
-            return sums, on.top, on.wrong
+        def seen(rows: EffectRows) -> tuple[np.ndarray, Target]:
+            Z = along.columns(rows)
+
+            def fitted(fit: Vector) -> np.ndarray:
+                return Z @ fit.columns + self.design.effects_of(rows, fit.levels)
+
+            return Z, choose(rows, boundary(self.family, rows.y), fitted)
+
+        def work(rows: EffectRows) -> tuple[EffectSums, float, float]:
+            Z, on = seen(rows)
+            return part_of(Z, rows.codes, on.weights, on.u), on.top, on.wrong
 
         top = wrong = 0.0
 
         def each() -> Iterator[EffectSums]:
             nonlocal top, wrong
-            for sums, *seen in each_part(self.reader, work):
-                top, wrong = max(top, seen[0]), max(wrong, seen[1])
+            for sums, own, off in self._each(work):
+                top, wrong = max(top, own), max(wrong, off)
                 yield sums
 
-        sums = self._total(each(), lambda rows: target(rows).weights)
+        sums = self._total(each(), lambda rows: seen(rows)[1].weights)
         return Look(sums, top, wrong)
+
+    def carried(self, at: Vector, step: Vector, rows: EffectRows, s: np.ndarray) -> Target:
+        """The rectifier's first target: rows that a step carries to their boundary."""
+        with np.errstate(all="ignore"):
+            t = self.design.predictors(rows, at)
+            r, w = self.family.slope_and_curvature(t, rows.y)
+            own = np.nan_to_num(np.abs(r) / w, posinf=0.0)  # of a mean at its limit
+        return carried(s, self.design.moves(rows, step), own)
+
+    def _each(self, work: Callable[[EffectRows], Done]) -> Iterator[Done]:
+        """Results of `work` on the kept rows, part by part."""
+
+        def of_block(block: Rows) -> Done | None:
+            rows = self.design.rows(block)
+            return work(rows) if len(rows.y) else None
+
+        return each_part(self.reader, of_block)
 
     def _squares(self, rows: EffectRows, mean: float) -> _Part:
         """Least squares of the responses, about their mean."""

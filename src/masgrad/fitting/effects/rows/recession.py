@@ -8,8 +8,9 @@ slopes and effects give rows predictors u with
 
 (Correia, Guimaraes & Zylkin 2019). Rows with s_i u_i > 0 are separated: their likelihood is 1 in
 the limit, and the others are fitted without them. The rectifier begins with u = s for the rows that
-a Newton step carries to their boundary, and 0 for the others. It fits u by least squares, in which
-rows that are not at the boundary weigh `INTERIOR`, and goes on with s times the positive part of
+a Newton step carries to their boundary, and 0 for the others. It fits u by least squares on the
+directions that move no interior row (`interior.py`) and the effects, in which rows that are not at
+the boundary weigh `INTERIOR`, and goes on with s times the positive part of
 s times the fit at the boundary, until the fit has the signs that are needed. It nears them slowly
 where some rows at the boundary have to have u = 0, so that after some fits those of the wrong sign
 are held at 0 as well: what is found is a direction still, if not the one of most rows.
@@ -22,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.data.designs.structured import Structured
-from masgrad.fitting.effects.eliminate import Eliminated, eliminate
+from masgrad.fitting.effects.eliminate import Eliminated
 from masgrad.fitting.effects.tables import EffectSums
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.models.families.family import Family
@@ -134,35 +135,29 @@ Read = Callable[[Vector | None, Sequence[Vector]], Look]
 """A read of the next target of a fit (of the first one for None), given the fits that hold rows."""
 
 
-def rectify(read: Read, threads: int, memory: int) -> Vector | None:
-    """Slopes and effects of a recession direction; None if none was found.
+Eliminates = Callable[[EffectSums, Eliminated | None], Eliminated]
+"""Takes the effects out of sums, beginning with those of other weights."""
+
+
+def rectify(read: Read, eliminated: Eliminates) -> Vector | None:
+    """Slopes along the directions and effects of a recession direction; None if none was found.
 
     Args:
         read: the next target over all rows.
-        threads: that share products.
-        memory: bytes that a factor may take.
+        eliminated: takes the effects out.
     """
     first = read(None, ())
     if not first.top:
         return None
-
-    def fitted(seen: Look, before: Eliminated | None) -> Eliminated:
-        return eliminate(seen.sums, before, threads=threads, memory=memory)
-
-    begun = fitted(first, None)
+    begun = eliminated(first.sums, None)
     for free in FREE_FITS:
-        found = _trial(read, begun, fitted, free)
+        found = _trial(read, begun, eliminated, free)
         if found is not None:
             return found
     return None
 
 
-def _trial(
-    read: Read,
-    done: Eliminated,
-    fitted: Callable[[Look, Eliminated | None], Eliminated],
-    free: int,
-) -> Vector | None:
+def _trial(read: Read, done: Eliminated, eliminated: Eliminates, free: int) -> Vector | None:
     """The rectifier, from its first fit, with so many fits before rows are held at 0."""
     holding: list[Vector] = []
     for k in range(free + HOLDING_FITS):
@@ -176,5 +171,5 @@ def _trial(
         if k >= free:
             holding.append(fit)
             seen = read(fit, holding)
-        done = fitted(seen, done)
+        done = eliminated(seen.sums, done)
     return None
