@@ -552,6 +552,31 @@ def test_a_saved_result_predicts(table, effects, tmp_path):
         pd.testing.assert_series_equal(back.fixed_effects()[name], values)
 
 
+def test_predictions_of_the_command_line_are_those_of_predict(table, tmp_path):
+    from masgrad.fitting.commands import write_predictions
+
+    r = mg.glm("y ~ x1 | firm + year", table)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.errors.MissingWarning)
+        write_predictions(r, str(tmp_path / "rows.csv"), tmp_path / "out.csv")
+        found = pd.read_csv(tmp_path / "out.csv")["mean"]
+        np.testing.assert_allclose(found, r.predict(table), rtol=1e-12)
+    with pytest.raises(InputError, match="have no interval"):
+        write_predictions(r, str(tmp_path / "rows.csv"), tmp_path / "out.csv", 0.95)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e7, 1e10])
+@pytest.mark.parametrize(("response", "family"), [("y", "gaussian"), ("c", "poisson")])
+def test_units_of_columns_do_not_matter(table, unit, response, family):
+    asked = {"family": family, "passes": "converge"}
+    plain = mg.glm(f"{response} ~ x1 + x2 | firm + year", table, **asked)
+    other = table.assign(x1=unit * table.x1)
+    r = mg.glm(f"{response} ~ x1 + x2 | firm + year", other, **asked)
+    for found, expected in ((r.params, plain.params), (r.bse, plain.bse)):
+        assert_close(found * [unit, 1.0], expected)
+
+
 def test_a_saved_result_remembers_separated_rows(table, tmp_path):
     zero = table.assign(d=1.0 * ((table.c == 0) & (table.x2 > 1)))
     with pytest.warns(mg.errors.SeparationWarning):

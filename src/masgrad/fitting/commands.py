@@ -20,10 +20,9 @@ from masgrad.errors import InputError, MasgradWarning, printable
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.files import check_destination, replaced
 from masgrad.fitting.api import glm, load
-from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.keywords import options_of
 from masgrad.fitting.options import CLUSTERED
-from masgrad.fitting.results.prediction import check_which, predicted_blocks
+from masgrad.fitting.results.prediction import check_which
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.results.views.markup import page
 from masgrad.fitting.results.views.summary import number
@@ -200,7 +199,7 @@ def _tell(message: str, quiet: bool = False) -> None:
 
 @float64
 def write_predictions(
-    result: Fitted,
+    result: Result,
     data: Any,
     out: Path | None,
     interval: float | None = None,
@@ -214,7 +213,7 @@ def write_predictions(
     """
     check_predictions(out, which)
     with Progress(None, progress, "rows") as bar:
-        tables = _tables(predicted_blocks(result, data, interval, which), bar)
+        tables = _tables(result.predicted_blocks(data, interval, which), bar)
         if out is None:
             return _write(tables, sys.stdout.buffer, csv_out=True)
         with replaced(out) as file:

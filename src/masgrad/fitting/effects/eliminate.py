@@ -27,7 +27,7 @@ WEAK, CONSTANT = 1e-5, 1e-12
 """Shares of a column's variation within levels: below the first its sums have lost digits, below
 the second it has none."""
 
-COLLINEAR = 1e-11
+COLLINEAR = 1e-14
 """Eigenvalue of the scaled S that is 0."""
 
 Effects = tuple[np.ndarray, ...]
@@ -164,10 +164,12 @@ def _relative(residual: np.ndarray, products: np.ndarray, P: np.ndarray) -> np.n
 
 
 def _inverse(S: np.ndarray) -> np.ndarray:
-    """S^-1, without the directions of collinear columns."""
-    found = factor(S)
+    """S^-1, without the directions of collinear columns, whatever the columns' units."""
+    unit = np.sqrt(inverted(np.diag(S)))
+    scaled = S * np.outer(unit, unit)
+    found = factor(scaled)
     if found is not None:
-        return found.inverse()
-    size, values, Q = scaled_spectrum(S)
-    turned, kept = Q / size[:, None], values > COLLINEAR
+        return found.inverse() * np.outer(unit, unit)
+    size, values, Q = scaled_spectrum(scaled)
+    turned, kept = unit[:, None] * Q / size[:, None], values > COLLINEAR
     return (turned[:, kept] / values[kept]) @ turned[:, kept].T

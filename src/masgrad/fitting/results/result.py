@@ -1,8 +1,11 @@
 """What `fit` returns: inference from the fit, predictions, updates, files and views."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
@@ -118,6 +121,12 @@ class Result(Shown, Inference):
         roles = {"offset": offset, "exposure": exposure}
         kind = None if which == "mean" else which
         return row_prediction.predict_rows(fitted, data, interval, which=kind, **roles)
+
+    def predicted_blocks(
+        self, data: Any, interval: float | None, which: str
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The predictions of `predict` as columns, block by block: files need no more at a time."""
+        return prediction.predicted_blocks(self, data, interval, which)
 
     def update(self, data: Any, **keywords: Any) -> "Result":
         """The estimate and intervals for the old rows and these new ones together.

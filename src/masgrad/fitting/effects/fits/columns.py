@@ -14,7 +14,7 @@ from masgrad.fitting.effects.conjugate import inverted
 from masgrad.fitting.effects.eliminate import CONSTANT, Eliminated
 from masgrad.fitting.effects.tables import EffectSums, LevelTable
 
-COLLINEAR = 1e-9
+COLLINEAR = 1e-11
 """Share of a column's variation within levels that is none."""
 
 

@@ -1,6 +1,6 @@
 """The result of a fit with fixed effects: a result of the slopes, and the effects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,9 +100,20 @@ class EffectsResult(Result, EffectsFitted):
         """
         if penalized:
             raise InputError("penalized=True: there was no penalty; leave it out")
+        blocks = self.predicted_blocks(data, interval, which, offset, exposure)
+        return joined_columns(blocks, data, None, which)
+
+    def predicted_blocks(
+        self,
+        data: Any,
+        interval: float | None,
+        which: str,
+        offset: Any = None,
+        exposure: Any = None,
+    ) -> Iterator[dict[str, np.ndarray]]:
         refuse_interval(interval)
         check_asked(data, interval, which)
-        return joined_columns(predicted(self, data, which, offset, exposure), data, None, which)
+        return predicted(self, data, which, offset, exposure)
 
     def update(self, data: Any, **keywords: Any) -> "Result":
         """Refused: new rows would move all effects."""
