@@ -171,6 +171,13 @@ def test_few_separated_rows_of_many_are_found(n):
     np.testing.assert_allclose(r.params["z"], alone.params["z"], atol=1e-3 * alone.bse["z"])
 
 
+def test_rows_of_levels_that_were_left_out_have_no_prediction():
+    t = pd.concat([table(8), table(8).iloc[[0]].assign(firm=999, d=1.0)])
+    r = fitted(t, "poisson")
+    with pytest.warns(mg.errors.MissingWarning, match="was left out of the fit"):
+        assert np.isnan(r.predict(t[t.firm == 999])).all()
+
+
 def test_a_far_optimum_is_no_separation():
     """One event among the rows of d: its coefficient is finite, and far from 0."""
     t = table(6)

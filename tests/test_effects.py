@@ -216,6 +216,17 @@ def test_serial_errors_are_those_of_pyfixest(kind, effects, more):
     assert r.df == oracle._df_t
 
 
+def test_rows_that_are_left_out_do_not_say_what_is_nested(table):
+    """A single row of a year of its own, of a firm with many rows, in another cluster."""
+    table = several(table).assign(region=lambda t: t.firm % 5)
+    odd = table.iloc[[0]].assign(year=1900, region=(table.region.iloc[0] + 1) % 5)
+    asked = {"clusters": "region", "cov_type": "CR1"}
+    alone = mg.glm("y ~ x1 | firm + year", table, **asked)
+    r = mg.glm("y ~ x1 | firm + year", pd.concat([odd, table]), **asked)
+    assert r.nobs == len(table)
+    assert_close(r.bse, alone.bse)
+
+
 def test_few_clusters_beside_effects_outside_of_them_have_other_advice(table):
     r = mg.glm(FORMULA, table, clusters="year")
     assert "need the levels of firm as columns, C(firm)" in " ".join(r.notes)

@@ -64,6 +64,7 @@ def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimate
         null_directions=np.eye(design.width)[:, ~stage.slopes.kept],
         not_identified=~stage.slopes.kept,
         status=first_of(
+            Status.INTERRUPTED if errors.interrupted else None,
             Status.SEPARATED if found.separated else None,
             None if stage.slopes.kept.all() else Status.NOT_IDENTIFIED,
             Status.PERFECT_FIT if errors.perfect else None,

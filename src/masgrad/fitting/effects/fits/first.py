@@ -11,9 +11,11 @@ from masgrad.fitting.effects.eliminate import Eliminated
 from masgrad.fitting.effects.fits.columns import Slopes, only_columns, slopes_of
 from masgrad.fitting.effects.fits.newton import Elimination
 from masgrad.fitting.effects.rows.design import EffectDesign
+from masgrad.fitting.effects.rows.facts import Facts
 from masgrad.fitting.effects.rows.kept import Kept, RowFacts, has_ends, kept_rows
-from masgrad.fitting.effects.rows.nesting import Nesting
-from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader, Facts, each_part
+from masgrad.fitting.effects.rows.nesting import LevelClusters, Nesting
+from masgrad.fitting.effects.rows.parts import each_part
+from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader
 from masgrad.fitting.effects.rows.recession import Recession
 from masgrad.fitting.identification.enough import check_responses
 from masgrad.fitting.objective.reader import Reader
@@ -118,8 +120,22 @@ def first_stage(
         else:
             _say_weak(reader.source.names, weak)
     largest, nested = np.broadcast_to(facts.largest, whole.width), nesting.nested(kept.live)
+    if nesting.clusters and again and not (kept.all or nested.all()):
+        nested, reads = _nested_by_kept_rows(effects, kept), reads + 1
     slopes = Slopes.all(whole.width)
     return Stage(effects, read, done, slopes, largest, reads, nested, rows).settled()
+
+
+def _nested_by_kept_rows(effects: EffectReader, kept: Kept) -> np.ndarray:
+    """Which groupings are nested in clusters, by the kept rows alone: a read of codes."""
+    nesting = Nesting(effects.reader.source.groupings)
+
+    def work(block: Rows) -> list[LevelClusters]:
+        return nesting.of_rows(effects.design.rows(block).groups)
+
+    for part in each_part(effects.reader, work):
+        nesting.add(part)
+    return nesting.nested(kept.live)
 
 
 def _say_weak(names: tuple[str, ...], weak: np.ndarray) -> None:

@@ -39,6 +39,8 @@ def model_of_read(task: Task, reader: Reader, found: Estimated) -> SlopeModel:
     known = found.is_least_squares
     with reader.unobserved(source) as quiet:
         local = quiet.read(objective, phi, Parts(hessian=not known, constants=not known))
+        if quiet.monitor.interrupted:  # sums of some rows are no errors of all
+            raise KeyboardInterrupt
     reader.tick(local.rows)
     if known:
         H = _hessian(found, objective)
@@ -50,7 +52,7 @@ def model_of_sums(task: Task, reader: Reader, found: Estimated) -> SlopeModel:
     """The slopes' loss from the sums that gave the estimate, without M."""
     objective, source, phi = _at_estimate(task, reader, found)
     stage, kept, p = found.stage, found.stage.kept, found.stage.design.width
-    squares = max(found.squares_left, 0.0) if found.is_least_squares else 0.0
+    squares = max(found.squares_left, 0.0) if found.is_least_squares else stage.read.squares
     loss = squares / 2 if found.is_least_squares else stage.read.loss - found.decrement**2 / 2
     local = LocalModel(
         kept.weight,

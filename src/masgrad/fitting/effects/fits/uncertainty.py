@@ -47,6 +47,7 @@ class SlopeErrors:
         df: degrees of freedom of t, of clusters; (p,) if coefficients have their own.
         clusters: what the meat was made of, if rows are clustered.
         serial: the same of rows in time order.
+        interrupted: whether Ctrl-C stopped the read that errors need.
     """
 
     slopes: SlopeModel
@@ -58,11 +59,27 @@ class SlopeErrors:
     df: int | np.ndarray | None = None
     clusters: Clustered | None = None
     serial: Serial | None = None
+    interrupted: bool = False
 
 
 def slope_errors(task: Task, reader: Reader, sample: Sample, found: Estimated) -> SlopeErrors:
-    """The covariance of the kind that was asked for."""
+    """The covariance of the kind that was asked for; of the sums so far, if Ctrl-C stops it."""
     kind = _kind(task, reader)
+    try:
+        return _errors(task, reader, sample, found, kind)
+    except KeyboardInterrupt:
+        return _stopped(task, reader, found, kind)
+
+
+def _stopped(task: Task, reader: Reader, found: Estimated, kind: str) -> SlopeErrors:
+    """Errors that trust the model, by the sums that gave the slopes."""
+    slopes = model_of_sums(task, reader, found)
+    C = _covariance(task, slopes.local, found, "nonrobust", found.counted.parameters)
+    note = f"{kind} was stopped: these errors trust the model instead (nonrobust)."
+    return SlopeErrors(slopes, C, "nonrobust", False, 0, (note,), interrupted=True)
+
+
+def _errors(task: Task, reader: Reader, sample: Sample, found: Estimated, kind: str) -> SlopeErrors:
     slopes, reads = _slopes(task, reader, found, kind)
     model = task.model
     assert isinstance(model, GLM)

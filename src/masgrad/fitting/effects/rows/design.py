@@ -193,9 +193,12 @@ class EffectDesign:
 
     def recession(self, along: Vector, family: Family) -> Recession:
         """A direction of slopes and effects, of all columns as the user has them."""
-        slopes = np.zeros(self.width)
+        slopes, effects = np.zeros(self.width), self.effects(along)
         slopes[self.columns] = along.columns
-        return Recession(slopes, self.effects(along), family.lowest, family.highest)
+        if self.kept is not None:  # of levels that are left out nothing is known
+            live = zip(self.kept.live, effects, strict=True)
+            effects = tuple(np.where(kept, values, np.nan) for kept, values in live)
+        return Recession(slopes, effects, family.lowest, family.highest)
 
     def effects(self, at: Vector) -> tuple[np.ndarray, ...]:
         """The effects beside x'beta, with x as the user has it, (L_k,) for each grouping."""

@@ -64,15 +64,15 @@ class Recession:
     highest: float
 
     def predictors(self, X: np.ndarray | Structured, codes: np.ndarray) -> np.ndarray:
-        """u of rows with these levels; NaN where a level is unknown."""
+        """u of rows with these levels; NaN where a level is unknown, or was left out."""
         u = np.asarray(X @ self.slopes, np.float64)
         for k, values in enumerate(self.effects):
             u = u + np.append(values, np.nan)[codes[:, k]]
         return u
 
     def sides(self, X: np.ndarray | Structured, codes: np.ndarray) -> np.ndarray:
-        """-1 and 1 for rows whose predictors go to that infinity, 0 for others."""
-        u = self.predictors(X, codes)
+        """-1 and 1 for rows whose predictors go to that infinity, 0 for others and if unknown."""
+        u = np.nan_to_num(self.predictors(X, codes))
         return np.where(np.abs(u) > CLEARLY, np.sign(u), 0.0)
 
     def separated(self, X: np.ndarray | Structured, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
