@@ -18,7 +18,7 @@ from masgrad.fitting.identification.checks import explain, without_minimum
 from masgrad.fitting.identification.enough import check_responses
 from masgrad.fitting.levels.arrow import Vector, eliminate
 from masgrad.fitting.levels.assemble import assemble_levels, rounding_squares
-from masgrad.fitting.levels.descent import LevelEstimate, decrement_of
+from masgrad.fitting.levels.descent import LevelEstimate
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.fitted import LevelsFitted
 from masgrad.fitting.levels.newton import LevelNewton, newton_step, varies_within
@@ -127,6 +127,7 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         tolerance=TIGHTER * options.tolerance,
         most_reads=options.most_reads,
         exact=family.name == "gaussian" and family.canonical,
+        mean_weight=1.0,
         design=levels.design,
         names=names,
     )
@@ -195,6 +196,5 @@ def _with_moments(
         why = InputError("the Hessian is not positive definite at the estimate")
         raise without_minimum(GLM(levels.family), why, "try another link, or group the levels")
     step = newton_step(sums, bread)
-    slope = sums.gradient.dot(step)
-    length = decrement_of(sums, slope, levels.family.dispersed, newton.floor)
+    length = newton.length_of(sums, sums.gradient.dot(step))
     return replace(done, sums=sums, decrement=length, reads=done.reads + 1)

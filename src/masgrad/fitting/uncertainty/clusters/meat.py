@@ -28,7 +28,7 @@ from masgrad.fitting.uncertainty.clusters.notes import (
     lost_clusters,
     unequal_clusters,
 )
-from masgrad.fitting.uncertainty.kinds import complement
+from masgrad.fitting.uncertainty.kinds import complement, observations
 from masgrad.models.families.canonical import Gaussian
 
 FEW_CLUSTERS = 64
@@ -82,7 +82,7 @@ def clustered_meat(
     notes = ()
     if earlier is not None:
         ways, notes = _with_earlier(ways, earlier, local), _on_earlier(earlier)
-    count = local.count if options.weights_type == "frequency" else local.rows
+    count = observations(local.count, local.rows, options)
     basis = complement(null)
     kept = Clustered(ways, options.small_sample, local.hessian, count, free, basis, outside)
     check_clusters(kept)
