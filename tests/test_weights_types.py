@@ -80,6 +80,17 @@ def test_their_dispersion_is_that_of_weighted_least_squares_and_there_is_no_like
     assert "Log-likelihood" not in str(r.summary()) and r.nobs == len(panel)
 
 
+def test_a_penalised_estimate_without_intervals_has_their_dispersion(rng):
+    X, w = rng.normal(size=(40, 60)), rng.uniform(0.5, 4.0, 40)
+    y = 2 * X[:, 0] + rng.normal(size=40)
+    given = {"penalty": mg.L1(0.3), "weights": w, "weights_type": "analytic"}
+    with pytest.warns(mg.errors.IdentificationWarning, match="No intervals"):
+        r = mg.fit(mg.Linear(), (X, y), **given)
+    left = y - X @ np.asarray(r.penalized_params)
+    assert r.dispersion == pytest.approx((w * left**2).mean(), rel=1e-6)
+    assert r.log_likelihood is None
+
+
 @pytest.mark.parametrize("family", ["poisson", "binomial", "gamma"])
 def test_their_scale_does_not_decide_where_reads_of_effects_end(panel, family):
     given = {"family": family, "link": {"gamma": "log"}.get(family)}
