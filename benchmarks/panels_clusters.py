@@ -52,7 +52,7 @@ def section(rows: int, seeds: Sequence[int]) -> Section:
 
 Added time in per cent of the fit with robust errors, which takes {times}.
 Keys are arrays: whole numbers, or text as Python objects, which are told apart before the fit. Of
-{CLUSTERS[-1]:,} keys most have one or two rows. Up to 256 clusters keep their Hessians as well,
+{CLUSTERS[-1]:,} keys most have one or two rows. Up to 64 clusters keep their Hessians as well,
 for CR2, CR3, wild tests and updates."""
     return Section(f"Clustered errors, arrays of {rows:,} x {COLUMNS}", text, bars)
 

@@ -1,5 +1,7 @@
 """Clustered errors: against statsmodels, and however rows come."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,6 +129,27 @@ def test_every_way_of_reading_many_rows_gives_these_errors(long_panel):
     for way, (r, rtol) in reads.items():
         np.testing.assert_allclose(r.bse, theirs, rtol=rtol, err_msg=way)
         assert (r.cov_type, r.df) == ("CR1", 399), way
+
+
+@pytest.mark.parametrize("how", ["iterator", "passes=1"])
+def test_scores_of_a_single_read_moved_without_hessians_are_noted(rng, how):
+    n, p, G = 60_000, 10, 3000
+    firm, X = np.sort(rng.integers(0, G, n)), rng.normal(size=(n, p))
+    y = (rng.random(n) < 1 / (1 + np.exp(-X @ np.full(p, 0.3)))).astype(float)
+
+    def fitted(memory):
+        if how == "iterator":
+            return mg.fit(mg.Logistic(), blocks_of(X, y, firm), memory=memory)
+        return mg.fit(mg.Logistic(), (X, y), clusters=firm, passes=1, memory=memory)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.errors.AccuracyWarning)  # few rows are kept
+        kept, moved = fitted("512MB"), fitted("2MB")
+    assert kept.clusters.ways[0].sums.hessians is not None
+    assert not any("moved to the estimate" in note for note in kept.notes)
+    assert moved.clusters.ways[0].sums.hessians is None
+    assert any("by the Hessian of all rows" in note and "2MB" in note for note in moved.notes)
+    np.testing.assert_allclose(moved.bse, kept.bse, rtol=0.02)
 
 
 def test_clusters_that_go_on_in_an_update_are_joined_by_their_keys(long_panel, tmp_path):

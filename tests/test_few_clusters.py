@@ -153,7 +153,7 @@ def test_however_rows_come_errors_are_these(kind, tmp_path):
 
 def test_an_update_without_the_old_clusters_hessians_is_refused(monkeypatch):
     X, y, g = rows_of(2, 2000, 30)
-    monkeypatch.setattr("masgrad.fitting.uncertainty.clusters.meat.FEW_CLUSTERS", 5)
+    monkeypatch.setattr("masgrad.fitting.uncertainty.clusters.meat.HESSIANS_KEPT_UP_TO", 5)
     monkeypatch.setattr("masgrad.fitting.uncertainty.clusters.meat.CHEAP_PRODUCTS", 5)
     old = mg.fit(mg.Linear(), (X[:1000], y[:1000]), clusters=g[:1000])
     with pytest.raises(mg.errors.InputError, match="earlier rows with the same cov_type"):

@@ -383,21 +383,6 @@ def test_views_show_the_columns_and_a_few_levels(rng, few, tmp_path):
     np.testing.assert_allclose(ratio, 3.241 / 1.96, rtol=1e-3)  # of 0.05 / 42
 
 
-@pytest.mark.parametrize(
-    "keywords, match",
-    [
-        ({"penalty": mg.L1(0.1)}, "a penalty"),
-        ({"cov_type": "HC3"}, "HC3"),
-        ({"method": "chains"}, "chains"),
-        ({"passes": 1}, "passes=1"),
-        ({"start": np.zeros(41)}, "start="),
-    ],
-)
-def test_options_that_are_refused(keywords, match, rng, few):
-    with pytest.raises(InputError, match=f"has 40 levels.*{match}"):
-        mg.glm("gaussian ~ a + C(g)", rows(rng), **keywords)
-
-
 def test_few_reads_end_with_a_warning(rng, few):
     table = rows(rng)
     with pytest.warns(AccuracyWarning, match="may still be"):

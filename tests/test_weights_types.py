@@ -1,6 +1,7 @@
 """Weights that are no frequencies: inverse variances, inverse probabilities of being sampled."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
@@ -49,6 +50,59 @@ def test_their_scale_does_not_matter(rows, weights_type):
     )
     np.testing.assert_allclose(a.bse, b.bse, rtol=1e-10)
     np.testing.assert_allclose(a.params, b.params, rtol=1e-10)
+
+
+@pytest.fixture
+def panel(rng):
+    n = 2000
+    table = pd.DataFrame({"f": np.arange(n) % 40, "x": rng.normal(size=n)})
+    table["w"] = rng.uniform(0.5, 4.0, n)
+    eta = 0.4 * table.x + np.sin(table.f)
+    table["y"] = eta + rng.normal(size=n) / np.sqrt(table.w)
+    table["poisson"] = rng.poisson(np.exp(eta)).astype(float)
+    table["binomial"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float)
+    table["gamma"] = rng.gamma(2.0, np.exp(eta) / 2)
+    return table
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "HC1"])
+@pytest.mark.parametrize("right", ["x | f", "x + C(f)"])
+def test_their_dispersion_is_that_of_weighted_least_squares_and_there_is_no_likelihood(
+    panel, right, cov_type
+):
+    given = {"weights": "w", "weights_type": "analytic", "cov_type": cov_type}
+    r = mg.glm(f"y ~ {right}", panel, **given)
+    D = np.column_stack([panel.x, pd.get_dummies(panel.f, dtype=float)])
+    theirs = sm.WLS(panel.y, D, weights=panel.w).fit(cov_type=cov_type)
+    assert r.dispersion == pytest.approx(theirs.scale, rel=1e-9)
+    assert r.bse["x"] == pytest.approx(theirs.bse["x1"], rel=1e-9)
+    assert r.log_likelihood is None and r.aic is None and r.bic is None and r.deviance is None
+    assert "Log-likelihood" not in str(r.summary()) and r.nobs == len(panel)
+
+
+def test_a_penalised_estimate_without_intervals_has_their_dispersion(rng):
+    X, w = rng.normal(size=(40, 60)), rng.uniform(0.5, 4.0, 40)
+    y = 2 * X[:, 0] + rng.normal(size=40)
+    given = {"penalty": mg.L1(0.3), "weights": w, "weights_type": "analytic"}
+    with pytest.warns(mg.errors.IdentificationWarning, match="No intervals"):
+        r = mg.fit(mg.Linear(), (X, y), **given)
+    left = y - X @ np.asarray(r.penalized_params)
+    assert r.dispersion == pytest.approx((w * left**2).mean(), rel=1e-6)
+    assert r.log_likelihood is None
+
+
+@pytest.mark.parametrize("family", ["poisson", "binomial", "gamma"])
+def test_their_scale_does_not_decide_where_reads_of_effects_end(panel, family):
+    given = {"family": family, "link": {"gamma": "log"}.get(family)}
+    given |= {"weights": "w", "weights_type": "probability"}
+    a, b, c = (
+        mg.glm(f"{family} ~ x | f", panel.assign(w=scale * panel.w), **given)
+        for scale in (1.0, 1e-8, 1e4)
+    )
+    for other in (b, c):
+        assert other.fit_info.reads == a.fit_info.reads and other.notes == a.notes
+        assert other.fit_info.remainder == pytest.approx(a.fit_info.remainder, rel=1e-3)
+        assert other.bse["x"] == pytest.approx(a.bse["x"], rel=1e-8)
 
 
 def test_a_loss_of_ones_own_has_them_as_well(rows):

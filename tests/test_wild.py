@@ -203,7 +203,7 @@ def test_what_has_none_is_refused(fitted, test, said):
 
 def test_hessians_that_were_not_kept_are_asked_for(monkeypatch):
     X, y, g = rows_of(9, 200, 10)
-    monkeypatch.setattr("masgrad.fitting.uncertainty.clusters.meat.FEW_CLUSTERS", 5)
+    monkeypatch.setattr("masgrad.fitting.uncertainty.clusters.meat.HESSIANS_KEPT_UP_TO", 5)
     monkeypatch.setattr("masgrad.fitting.uncertainty.clusters.meat.CHEAP_PRODUCTS", 5)
     r = mg.fit(mg.Linear(), (X, y), clusters=g)
     with pytest.raises(InputError, match="cov_type='CR3', which keeps them"):

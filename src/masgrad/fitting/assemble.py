@@ -1,7 +1,5 @@
 """From an estimate to the record of a fit: units of theta, status, diagnostics, notes."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from masgrad.data.regression import offset_of
@@ -9,7 +7,6 @@ from masgrad.fitting.fitted import FitInfo, Fitted
 from masgrad.fitting.later_rows import third_order_terms
 from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.coordinates import Coordinates
-from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
@@ -31,6 +28,7 @@ from masgrad.fitting.uncertainty.diagnostics import (
     diagnose,
     step_diagnostic,
 )
+from masgrad.fitting.uncertainty.likelihood import of_observations
 from masgrad.fitting.uncertainty.serial.record import Serial
 from masgrad.fitting.warn import warn
 
@@ -60,7 +58,7 @@ def assemble(
         cov_type=found.cov_type,
         fit_info=_fit_info(objective, reader, done, found),
         coordinates=coordinates,
-        local_model=_known(kept, task, reader.monitor.interrupted),
+        local_model=of_observations(kept, task.options, reader.monitor.interrupted),
         null_directions=coordinates.matrix @ null.directions,
         not_identified=null.not_identified,
         status=status,
@@ -144,16 +142,6 @@ def _diagnostics(
     said.append(step_diagnostic(done, task.options))
     said += [] if found.spread is None else chain_diagnostics(found.spread.iterates)
     return Diagnostics(said)
-
-
-def _known(local: LocalModel, task: Task, interrupted: bool) -> LocalModel:
-    """The local model; no likelihood is known after a read that was not finished.
-
-    Nor is there one of weights that are no frequencies: they represent as many rows as there are.
-    """
-    if task.options.weights_type != "frequency":
-        return replace(local, constants=np.full(2, np.nan), count=local.rows)
-    return replace(local, constants=np.full(2, np.nan)) if interrupted else local
 
 
 def _path(done: Estimate) -> tuple[tuple[str, float], ...]:

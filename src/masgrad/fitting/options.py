@@ -201,7 +201,7 @@ class Options:
     on_bad_rows: str = _field(
         "error",
         'rows of a CSV file that cannot be read are an "error", or are left out and counted, up to '
-        '1 % of the rows and 10,000: "skip".',
+        '1 % of the rows and 10,000, and up to 5 of few rows: "skip".',
         _one_of("on_bad_rows", BAD_ROWS),
     )
     weights_type: str = _field(

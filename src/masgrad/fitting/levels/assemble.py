@@ -26,6 +26,7 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.covariance import FITTED_EXACTLY
+from masgrad.fitting.uncertainty.likelihood import of_observations
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 
@@ -158,7 +159,7 @@ def assemble_levels(
         names=names,
         cov_type=task.options.cov_type,
         fit_info=info,
-        local_model=local,
+        local_model=of_observations(local, options, reader.monitor.interrupted),
         status=status,
         terms=task.terms,
         kind=task.model.in_words,

@@ -94,17 +94,6 @@ class LevelEstimate:
     settled: bool = True
 
 
-def decrement_of(sums: PointSums, slope: float, dispersed: bool, floor: float) -> float:
-    """The length of a Newton step, by the slope along it, in standard errors of the worst contrast.
-
-    It is 0 where X^2 is below `floor`, what rounding errors leave of a perfect fit.
-    """
-    if dispersed and sums.squares <= floor:
-        return 0.0
-    unit = sums.squares / sums.weight if dispersed else 1.0
-    return float(np.sqrt(max(-slope, 0.0) / unit))
-
-
 @dataclass(frozen=True)
 class Descent(abc.ABC):
     """Newton steps for the mean loss of rows with a coefficient for each level.
@@ -116,6 +105,7 @@ class Descent(abc.ABC):
         tolerance: length at which reads end.
         most_reads: number of reads.
         exact: whether one step is exact, for least squares.
+        mean_weight: of the rows, if weights are no frequencies; 1 if they are.
     """
 
     objective: Objective
@@ -124,6 +114,7 @@ class Descent(abc.ABC):
     tolerance: float
     most_reads: int
     exact: bool
+    mean_weight: float
 
     doubtful: ClassVar[float] = 0.0
     """Length of a step, beside the tolerance, below which it should carry no row."""
@@ -142,6 +133,18 @@ class Descent(abc.ABC):
     @abc.abstractmethod
     def farthest(self, step: Vector) -> float:
         """A bound on the change of a row's predictor over a step."""
+
+    def length_of(self, sums: PointSums, slope: float) -> float:
+        """The length of a Newton step, by the slope along it, in standard errors of the worst
+        contrast, sqrt(-slope / unit): whatever the scale of weights that are no frequencies.
+
+        It is 0 where X^2 is below `floor`, what rounding errors leave of a perfect fit.
+        """
+        dispersed = self.objective.dispersed
+        if dispersed and sums.squares <= self.floor:
+            return 0.0
+        unit = self.mean_weight * (sums.squares / sums.weight if dispersed else 1.0)
+        return float(np.sqrt(max(-slope, 0.0) / unit))
 
     def minimise(
         self, read: Read, point: Vector, sums: Any, patience: int = READS_IN_DOUBT

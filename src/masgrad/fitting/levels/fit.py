@@ -18,7 +18,7 @@ from masgrad.fitting.identification.checks import explain, without_minimum
 from masgrad.fitting.identification.enough import check_responses
 from masgrad.fitting.levels.arrow import Vector, eliminate
 from masgrad.fitting.levels.assemble import assemble_levels, rounding_squares
-from masgrad.fitting.levels.descent import LevelEstimate, decrement_of
+from masgrad.fitting.levels.descent import LevelEstimate
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.fitted import LevelsFitted
 from masgrad.fitting.levels.newton import LevelNewton, newton_step, varies_within
@@ -28,9 +28,9 @@ from masgrad.fitting.objective.coordinates import identity
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.options import SERIAL
+from masgrad.fitting.options import CLUSTERED, SERIAL
 from masgrad.fitting.sources import Sample
-from masgrad.fitting.task import Task
+from masgrad.fitting.task import Task, check_task
 from masgrad.models.glm import GLM
 from masgrad.progress import Progress
 from masgrad.types import Rows
@@ -44,6 +44,7 @@ def fit_levels(task: Task) -> LevelsFitted:
     assert task.terms is not None
     many = many_levels(task.terms)
     check_asked_for(task, many)
+    check_task(task)
     bar = Progress(None, task.options.progress, "rows")
     with np.errstate(over="ignore", invalid="ignore"), own_cores(), bar:
         reader = Reader(task.source, task.options.threads, Monitor(bar))
@@ -57,22 +58,30 @@ def fit_levels(task: Task) -> LevelsFitted:
 
 def check_asked_for(task: Task, many: ManyLevels) -> None:
     """Refuse what a fit with very many levels does not do."""
-    options = task.options
+    options, category = task.options, many.category
     wanted = {
         f"the loss {type(task.model).__name__}": not isinstance(task.model, GLM),
         "a penalty": options.penalty is not None,
-        f"cov_type={options.cov_type!r}": options.cov_type in ("HC3", *SERIAL),
+        "cov_type='HC3'": options.cov_type == "HC3",
         "method='chains'": options.method == "chains",
         "start=": options.start is not None,
         "passes=1": options.passes == 1,
         "an iterator, which is read once (mg.Stream can be read again)": not task.source.rereadable,
     }
-    for what, asked in wanted.items():
-        if asked:
-            raise InputError(
-                f"{many.category.name} has {len(many.category.levels):,} levels, and a fit with so "
-                f"many has no place for {what}; leave it out, or group the levels"
-            )
+    of_effects = {
+        "clusters=": options.clusters is not None,
+        f"cov_type={options.cov_type!r}": options.cov_type in (*CLUSTERED, *SERIAL),
+        f"weights_type={options.weights_type!r}": options.weights_type != "frequency",
+    }
+    refused = [(what, "") for what, asked in wanted.items() if asked]
+    has_them = f"'| {category.column}' after the formula has them; "
+    refused += [(what, has_them) for what, asked in of_effects.items() if asked]
+    if refused:
+        what, advice = refused[0]
+        raise InputError(
+            f"{category.name} has {len(category.levels):,} levels, and a fit with so many has no "
+            f"place for {what}; {advice}leave it out, or group the levels"
+        )
 
 
 class Written(Source):
@@ -118,6 +127,7 @@ def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:
         tolerance=TIGHTER * options.tolerance,
         most_reads=options.most_reads,
         exact=family.name == "gaussian" and family.canonical,
+        mean_weight=1.0,
         design=levels.design,
         names=names,
     )
@@ -186,6 +196,5 @@ def _with_moments(
         why = InputError("the Hessian is not positive definite at the estimate")
         raise without_minimum(GLM(levels.family), why, "try another link, or group the levels")
     step = newton_step(sums, bread)
-    slope = sums.gradient.dot(step)
-    length = decrement_of(sums, slope, levels.family.dispersed, newton.floor)
+    length = newton.length_of(sums, sums.gradient.dot(step))
     return replace(done, sums=sums, decrement=length, reads=done.reads + 1)

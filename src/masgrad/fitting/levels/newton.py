@@ -13,7 +13,7 @@ import numpy as np
 from masgrad.errors import IdentificationError
 from masgrad.fitting.identification.rank import listed
 from masgrad.fitting.levels.arrow import COLLINEAR, Eliminated, Vector, eliminate, schur_complement
-from masgrad.fitting.levels.descent import Descent, Step, decrement_of
+from masgrad.fitting.levels.descent import Descent, Step
 from masgrad.fitting.levels.design import LevelDesign
 from masgrad.fitting.levels.sums import LevelSums
 from masgrad.models.gram import scaled_spectrum
@@ -48,8 +48,8 @@ class LevelNewton(Descent):
         damped = self._damped(sums)
         step = newton_step(sums, self._bread(damped, first))
         slope = sums.gradient.dot(step)
-        length = decrement_of(sums, slope, self.objective.dispersed, self.floor)
-        return Step(step, length + _held_back(sums, damped), slope)
+        length = self.length_of(sums, slope) + _held_back(sums, damped)
+        return Step(step, length, slope)
 
     def separated(self, step: Vector) -> IdentificationError:
         return self._separated(step.columns)

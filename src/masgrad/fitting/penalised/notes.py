@@ -18,6 +18,7 @@ from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import Status
 from masgrad.fitting.task import Task
 from masgrad.fitting.uncertainty.diagnostics import Diagnostic, Diagnostics
+from masgrad.fitting.uncertainty.likelihood import of_observations
 from masgrad.penalties.penalty import Penalty, Scaled
 
 
@@ -34,6 +35,7 @@ def without_intervals(
     say(IdentificationWarning, f"{words} {advice[0].upper()}{advice[1:]}")
     found: Optimum = shrunken.found
     local, p = found.local_model, len(shrunken.theta)
+    kept = of_observations(local, task.options, reader.monitor.interrupted)
     remainder = float(np.sqrt(2 * found.fall / squared_unit(objective, local) / p))
     return Fitted(
         model=task.model,
@@ -44,7 +46,7 @@ def without_intervals(
         cov_type="none",
         fit_info=FitInfo(shrunken.reads, reader.monitor.rows_per_second, 0.0, remainder, np.inf),
         coordinates=objective.coordinates,
-        local_model=replace(local, meat=np.zeros((p, p)), constants=np.full(2, np.nan)),
+        local_model=replace(kept, meat=np.zeros((p, p)), constants=np.full(2, np.nan)),
         null_directions=np.eye(p),
         not_identified=np.ones(p, bool),
         status=Status.INTERRUPTED if reader.monitor.interrupted else Status.PENALISED_ONLY,

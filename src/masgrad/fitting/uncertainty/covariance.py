@@ -141,7 +141,7 @@ def _sandwich(
     own = local if meat.matrix is local.meat else replace(local, meat=meat.matrix)
     seen = own if meat.is_dependent else local
     noise = _gradient_noise(objective, seen, sample.design_effect)
-    count = observations(local, options)
+    count = observations(local.count, local.rows, options)
     C = covariance(own, meat.cov_type, objective.dispersed, null.directions, count)
     C, repaired = without_negative(objective, C, meat.clusters)
     perfect = not null.size and is_perfect(objective, sample, local)

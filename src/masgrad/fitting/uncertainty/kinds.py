@@ -16,9 +16,9 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import Options
 
 
-def observations(local: LocalModel, options: Options) -> float:
+def observations(weight: float, rows: int, options: Options) -> float:
     """N: the sum of frequencies, or the number of rows if weights are no frequencies."""
-    return local.count if options.weights_type == "frequency" else local.rows
+    return weight if options.weights_type == "frequency" else rows
 
 
 def covariance(

@@ -18,6 +18,7 @@ import numpy as np
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import GRADIENT, NO_RIDGE, Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.models.families.canonical import Gaussian
 from masgrad.models.families.family import Family, LikelihoodSums
@@ -27,6 +28,16 @@ from masgrad.models.model import Model
 
 def family_of(model: Model | None) -> Family | None:
     return model.family if isinstance(model, GLM) else None
+
+
+def of_observations(local: LocalModel, options: Options, interrupted: bool) -> LocalModel:
+    """The sums as a record keeps them; no likelihood is known after a read that was not finished.
+
+    Nor is there one of weights that are no frequencies: they represent as many rows as there are.
+    """
+    if options.weights_type != "frequency":
+        return replace(local, constants=np.full(2, np.nan), count=local.rows)
+    return replace(local, constants=np.full(2, np.nan)) if interrupted else local
 
 
 def likelihood_sums(model: Model | None, local: LocalModel) -> LikelihoodSums | None:

@@ -23,6 +23,8 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
+from masgrad.fitting.uncertainty.kinds import observations
+from masgrad.fitting.uncertainty.likelihood import of_observations
 from masgrad.models.glm import GLM
 
 LARGE_RESIDUAL = 1e-7
@@ -60,7 +62,7 @@ def assemble_effects(task: Task, reader: Reader, sample: Sample, found: Estimate
             local.condition,
         ),
         coordinates=coordinates,
-        local_model=local,
+        local_model=of_observations(local, options, reader.monitor.interrupted),
         null_directions=np.eye(design.width)[:, ~stage.slopes.kept],
         not_identified=~stage.slopes.kept,
         status=first_of(
@@ -109,7 +111,7 @@ def _check_count(task: Task, found: Estimated) -> None:
     """Refuse as many parameters as rows, or as their weights."""
     kept, effects = found.stage.kept, found.counted
     p = len(found.stage.design.columns) + effects.parameters
-    weight = kept.weight if task.options.weights_type == "frequency" else kept.rows
+    weight = observations(kept.weight, kept.rows, task.options)
     if min(kept.rows, weight) <= p:
         said = f"{kept.rows:,} rows" if kept.rows <= p else f"weights that sum to {kept.weight:g}"
         raise IdentificationError(
@@ -198,4 +200,5 @@ def _notes(task: Task, found: Estimated, effects: Effects) -> list[str]:
         )
     most = int(np.argmax(effects.sizes))
     name, size = effects.groupings[most].name, effects.sizes[most]
-    return notes + incidental_parameters(task.model, name, size, kept.weight)
+    count = observations(kept.weight, kept.rows, task.options)
+    return notes + incidental_parameters(task.model, name, size, count)

@@ -28,6 +28,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.start import mean_response
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
+from masgrad.fitting.uncertainty.kinds import observations
 from masgrad.models.families.family import Family
 from masgrad.models.glm import GLM
 
@@ -109,6 +110,7 @@ def _by_newton(
     begun = replace(stage, read=read, done=elimination.of(read.sums), reads=stage.reads + reads)
     stage = begun.settled()
     point = Vector(point.columns[np.isin(begun.design.columns, stage.design.columns)], point.levels)
+    kept = stage.kept
     newton = EffectNewton(
         objective,
         stage.largest,
@@ -116,6 +118,7 @@ def _by_newton(
         tolerance=TIGHTER * options.tolerance,
         most_reads=max(options.most_reads - stage.reads, 1),
         exact=False,
+        mean_weight=kept.weight / observations(kept.weight, kept.rows, options),
         design=stage.design,
         names=stage.effects.reader.source.names,
         elimination=elimination,

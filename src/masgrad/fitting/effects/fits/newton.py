@@ -19,7 +19,7 @@ from masgrad.fitting.effects.rows.reads import EffectRead
 from masgrad.fitting.effects.tables import EffectSums
 from masgrad.fitting.identification.rank import listed
 from masgrad.fitting.levels.arrow import Vector
-from masgrad.fitting.levels.descent import Descent, Step, decrement_of
+from masgrad.fitting.levels.descent import Descent, Step
 
 
 class Elimination:
@@ -97,7 +97,7 @@ class EffectNewton(Descent):
             raise self.no_descent()
         levels = self.counted.balanced(self.design.split(step.levels))
         slope = -self.elimination.curvature(sums.sums, step.columns, levels)
-        length = decrement_of(sums, slope, self.objective.dispersed, self.floor)
+        length = self.length_of(sums, slope)
         return Step(Vector(step.columns, np.concatenate(levels)), length, slope)
 
     def _vanished(self, lost: np.ndarray) -> IdentificationError:

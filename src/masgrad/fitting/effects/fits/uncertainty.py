@@ -121,7 +121,8 @@ def _is_inexact(found: Estimated) -> bool:
 def _covariance(
     task: Task, local: LocalModel, found: Estimated, kind: str, absorbed: int
 ) -> np.ndarray:
-    dispersed, count = found.stage.effects.family.dispersed, observations(local, task.options)
+    dispersed = found.stage.effects.family.dispersed
+    count = observations(local.count, local.rows, task.options)
     return covariance(local, kind, dispersed, _without_slope(found), count, absorbed)
 
 

@@ -27,6 +27,9 @@ from masgrad.types import Rows
 LONG_BYTES = 1 << 26
 """Size of the blocks that rows of very many clusters are read in, at most."""
 
+MEMORY_SHARE = 4
+"""Memory over that which the clusters' Hessians may take."""
+
 CHUNK_BYTES = 1 << 22
 """Size of the scores and of the Hessians that are transformed at a time."""
 
@@ -207,6 +210,11 @@ class _Collector:
                 total.add(sums)
         pairs = zip(totals, ways, strict=True)
         return tuple(total.way(way, self.objective, self.phi) for total, way in pairs)
+
+
+def hessians_fit(clusters: int, p: int, memory: int) -> bool:
+    """Whether the Hessians of so many clusters may be kept in this memory."""
+    return size_of_hessians(clusters, p) * MEMORY_SHARE <= memory
 
 
 def size_of_hessians(clusters: int, p: int) -> int:

@@ -1,7 +1,8 @@
 """Sums by cluster in a single read: scores of each segment, moved to a common point.
 
 Segments are summed at running estimates, and the clusters' Hessians move their scores from one to
-the next. Where these take too much memory each cluster has its share of the segment's own.
+the next. Where these take too much memory each cluster has its share of the segment's own, and a
+note says so (`uncertainty/clusters/notes.py`).
 """
 
 from collections.abc import Iterable
@@ -10,14 +11,11 @@ import numpy as np
 
 from masgrad.data.groupings.grouping import with_role
 from masgrad.data.source import Source
-from masgrad.fitting.objective.clusters.reading import size_of_hessians, ways_over
+from masgrad.fitting.objective.clusters.reading import hessians_fit, ways_over
 from masgrad.fitting.objective.clusters.sums import ClusterWay
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.options import CLUSTERED, Options
 from masgrad.types import Rows
-
-MEMORY_SHARE = 4
-"""Memory over that which the clusters' Hessians may take."""
 
 
 class RunningClusters:
@@ -45,7 +43,7 @@ class RunningClusters:
         if not self.wanted:
             return
         largest = max((way.sums.count for way in self.ways), default=0)
-        kept = size_of_hessians(largest, len(phi)) * MEMORY_SHARE <= self.memory
+        kept = hessians_fit(largest, len(phi), self.memory)
         new = ways_over(self.objective, self.source.groupings, rows, phi, kept)
         if self.ways:
             pairs = zip(self.ways, new, strict=True)

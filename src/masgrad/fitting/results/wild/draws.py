@@ -75,10 +75,3 @@ class Draws:
         if self.kind == "rademacher":
             return signs
         return signs * SIX_POINTS[rng.integers(0, 3, (size, self.clusters))].T
-
-    @property
-    def in_words(self) -> str:
-        """Such as "all 4,096 sign vectors"."""
-        if self.exhaustive:
-            return f"all {self.count:,} sign vectors"
-        return f"{self.count:,} draws of {'signs' if self.kind == 'rademacher' else 'Webb weights'}"

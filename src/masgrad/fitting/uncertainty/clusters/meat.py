@@ -11,7 +11,11 @@ import numpy as np
 from masgrad.data.groupings.grouping import with_role
 from masgrad.errors import InputError
 from masgrad.fitting.objective.clusters.clustered import Clustered
-from masgrad.fitting.objective.clusters.reading import cluster_ways, size_of_hessians
+from masgrad.fitting.objective.clusters.reading import (
+    cluster_ways,
+    hessians_fit,
+    size_of_hessians,
+)
 from masgrad.fitting.objective.clusters.sums import ClusterWay
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
@@ -26,19 +30,17 @@ from masgrad.fitting.uncertainty.clusters.leverages import Leverages
 from masgrad.fitting.uncertainty.clusters.notes import (
     few_clusters,
     lost_clusters,
+    moved_scores,
     unequal_clusters,
 )
-from masgrad.fitting.uncertainty.kinds import complement
+from masgrad.fitting.uncertainty.kinds import complement, observations
 from masgrad.models.families.canonical import Gaussian
 
-FEW_CLUSTERS = 64
+HESSIANS_KEPT_UP_TO = 64
 """Clusters up to which Hessians are kept by default: tests for few clusters need them."""
 
 CHEAP_PRODUCTS = 1 << 22
 """Products of columns, over all rows, up to which they are kept whatever the number of clusters."""
-
-MEMORY_SHARE = 4
-"""Memory over that which the clusters' Hessians may take."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,10 @@ def clustered_meat(
     `outside` are the fixed effects whose levels lie in several clusters.
     """
     ways, reads = _ways(objective, reader, sample, done, local=local, kind=kind, options=options)
-    notes = ()
+    notes = () if reads or sample.complete else moved_scores(ways, options.memory)
     if earlier is not None:
-        ways, notes = _with_earlier(ways, earlier, local), _on_earlier(earlier)
-    count = local.count if options.weights_type == "frequency" else local.rows
+        ways, notes = _with_earlier(ways, earlier, local), (*notes, *_on_earlier(earlier))
+    count = observations(local.count, local.rows, options)
     basis = complement(null)
     kept = Clustered(ways, options.small_sample, local.hessian, count, free, basis, outside)
     check_clusters(kept)
@@ -140,7 +142,7 @@ def keeps_hessians(reader: Reader, local: LocalModel, kind: str, options: Option
     """Whether the clusters' Hessians are summed as well."""
     p, groupings = len(local.point), with_role(reader.source.groupings, "clusters")
     G = max(grouping.size for grouping in groupings)
-    fits = size_of_hessians(G, p) * MEMORY_SHARE <= options.memory
+    fits = hessians_fit(G, p, options.memory)
     if kind in ("CR2", "CR3"):
         if not fits:
             raise InputError(
@@ -151,7 +153,7 @@ def keeps_hessians(reader: Reader, local: LocalModel, kind: str, options: Option
             )
         return True
     cheap = local.rows * p * (p + 1) // 2 <= CHEAP_PRODUCTS
-    return fits and len(groupings) == 1 and (G <= FEW_CLUSTERS or cheap)
+    return fits and len(groupings) == 1 and (G <= HESSIANS_KEPT_UP_TO or cheap)
 
 
 def _with_earlier(

@@ -6,10 +6,13 @@ for all if they are alike. One treated cluster of 20 has 0.95 of it for the trea
 are 0 on average by construction, and no formula knows their noise.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from masgrad.fitting.identification.rank import listed
 from masgrad.fitting.objective.clusters.clustered import Clustered
+from masgrad.fitting.objective.clusters.sums import ClusterWay
 from masgrad.fitting.uncertainty.clusters.adjusted import lost_without
 from masgrad.fitting.uncertainty.clusters.leverages import Leverages
 
@@ -41,6 +44,17 @@ def few_clusters(kept: Clustered, kind: str) -> tuple[str, ...]:
         return (f'{said}intervals may be too short; see {wild}, or cov_type="CR3".',)
     more = ' or cov_type="CR3"' if kind == "CR2" else ""
     return (f"{said}intervals of {kind} may still be too short; compare {wild}{more}.",)
+
+
+def moved_scores(ways: Sequence[ClusterWay], memory: int) -> tuple[str, ...]:
+    """A note on the clusters of a single read that have moved without Hessians of their own."""
+    if all(way.sums.hessians is not None for way in ways):
+        return ()
+    return (
+        "Scores of clusters were taken on the way of a single read, and moved to the estimate by "
+        "the Hessian of all rows: the clusters' own take more than a quarter of "
+        f"memory={memory / 2**20:,.0f}MB; give more, or rows that can be read again.",
+    )
 
 
 def unequal_clusters(

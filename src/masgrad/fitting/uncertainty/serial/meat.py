@@ -94,7 +94,8 @@ def serial_meat(
         ordered = time is None
     else:
         meat, record, notes, ordered = *_in_order(look, local.rows, earlier), True
-    sizes = Sizes(observations(local, options), parameters, record.times)
+    count = observations(local.count, local.rows, options)
+    sizes = Sizes(count, parameters, record.times)
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
     notes = notes if earlier is None else (*notes, ON_EARLIER)
