@@ -163,7 +163,7 @@ def weigh(
     weight, offset, exposure = carried
     kept = None
     if weight is not None:
-        need = "a frequency is 0 or more, and 0 leaves a row out"
+        need = "a weight is 0 or more, and 0 leaves a row out"
         good = (weight >= 0) & np.isfinite(weight)
         weight = _check(labels[0], weight, good, place, need)
         if not weight.all():

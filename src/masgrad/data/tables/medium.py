@@ -206,7 +206,9 @@ def check_columns(where: str, needed: Iterable[str], present: list[str]) -> None
     for name in needed:
         if name not in present:
             said = ", ".join(map(str, present[:20])) + (", ..." if len(present) > 20 else "")
-            raise InputError(f"{where} has no column {name!r}; it has {said}")
+            several = " (several columns are a list, clusters=['a', 'b'], or combined, 'a^b')"
+            hint = several if any(mark in name for mark in "+,*:") else ""
+            raise InputError(f"{where} has no column {name!r}{hint}; it has {said}")
         if present.count(name) > 1:
             raise InputError(f"{where} has two columns {name!r}; rename one of them")
 

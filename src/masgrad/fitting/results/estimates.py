@@ -231,7 +231,8 @@ def half_widths(
         raise InputError(f"alpha={alpha}; a probability between 0 and 1 is needed")
     if method not in INTERVAL_METHODS:
         raise InputError(
-            f"method={method!r} is not known; use one of {', '.join(INTERVAL_METHODS)}"
+            f"method={method!r} is not known; use one of {', '.join(INTERVAL_METHODS)}, 'wild' "
+            "(clusters) or 'fixed-b' (HAC)"
         )
     if method == "pointwise":
         return quantile(1 - alpha / 2, df) * se
