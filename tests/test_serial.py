@@ -419,6 +419,51 @@ def test_an_update_goes_on_with_the_old_scores(by_time, family, tmp_path):
     assert np.abs(new.bse / whole.bse - 1).max() < 0.2 * np.abs(apart / whole.bse - 1).max()
 
 
+def timed_series(T=1200):
+    """A table in time order, with a gap in the middle, whose rows depend on their neighbours."""
+    X, y = series(T)
+    t = 3 * np.arange(T) + 5 * (np.arange(T) > T // 2)
+    return pd.DataFrame({"x": X[:, 1], "y": y, "t": t})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *({"cov_type": "HAC", "small_sample": kind} for kind in ("none", "stata", "statsmodels")),
+        {"cov_type": "HAC", "time": "t", "lags": 12},
+        {"cov_type": "DK", "time": "t", "lags": 12, "time_gaps": "rank", "small_sample": "stata"},
+        {"cov_type": "DK", "time": "t"},
+    ],
+    ids=str,
+)
+def test_an_update_keeps_the_conventions_of_the_old_rows(asked, tmp_path):
+    """Lags by the rule grow with the times, and stay in rows that are joined in order."""
+    table = timed_series()
+    old, whole = (mg.glm("y ~ x", part, **asked, **EXACT) for part in (table[:900], table))
+    old.save(tmp_path / "r.json")
+    for before in (old, mg.load(tmp_path / "r.json")):
+        new = before.update(table[900:])
+        assert new.serial.keywords == whole.serial.keywords
+        lasting = old if "time" not in asked else whole
+        assert (new.serial.lags, new.df) == (lasting.serial.lags, whole.df)
+        tolerance = 0.02 if new.serial.lags == whole.serial.lags else 0.1
+        np.testing.assert_allclose(new.bse, whole.bse, rtol=tolerance)
+
+
+def test_an_update_takes_conventions_of_its_own():
+    table = timed_series()
+    asked = {"cov_type": "DK", "time": "t", "lags": 12, "time_gaps": "rank"}
+    old = mg.glm("y ~ x", table[:900], **asked, **EXACT)
+    own = {"lags": 3, "small_sample": "none", "time_gaps": "value"}
+    new, whole = old.update(table[900:], **own), mg.glm("y ~ x", table, **asked | own, **EXACT)
+    assert (new.serial.keywords, new.serial.lags) == (own, 3)
+    np.testing.assert_allclose(new.bse, whole.bse, rtol=0.02)
+    in_order = mg.glm("y ~ x", table[:900], cov_type="HAC", lags=4)
+    with pytest.raises(InputError, match="joined with the same: lags=4"):
+        in_order.update(table[900:], lags=5)
+    assert old.update(table[900:], cov_type="HC1").cov_type == "HC1"
+
+
 def test_rows_that_move_no_estimate_are_added_exactly(rng):
     """New rows whose scores vanish at the old estimate in sum: the estimate stays."""
     X, e = rng.normal(size=(300, 2)), rng.normal(size=300)

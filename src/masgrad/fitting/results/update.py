@@ -62,11 +62,7 @@ FROM_PENALISED = (
 def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     """The record for old and new rows together."""
     model = _check_old(old)
-    lasting = old.cov_type in LASTING_TYPES or (old.serial is not None and old.serial.kept)
-    same = {"cov_type": old.cov_type if lasting else "robust"}
-    if old.clusters is not None:
-        same["small_sample"] = old.clusters.small_sample
-    options = options_of("update", same | keywords, UPDATE_KEYWORDS)
+    options = options_of("update", _lasting(old, keywords) | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
@@ -95,6 +91,17 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
         )
     new = replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
     return with_omitted(new, left_out, old.omitted)
+
+
+def _lasting(old: Fitted, keywords: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of the old rows that new ones get as well, where the call says nothing."""
+    lasting = old.cov_type in LASTING_TYPES or (old.serial is not None and old.serial.kept)
+    same: dict[str, Any] = {"cov_type": old.cov_type if lasting else "robust"}
+    if old.clusters is not None:
+        same["small_sample"] = old.clusters.small_sample
+    if old.serial is not None and (same | keywords)["cov_type"] in SERIAL:
+        same |= old.serial.keywords
+    return same
 
 
 def _remainder(old: Fitted, new: Fitted) -> float:

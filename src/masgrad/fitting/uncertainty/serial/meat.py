@@ -10,7 +10,7 @@ It is taken at the estimate, by a read in the order of storage unless `time` say
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,6 +98,12 @@ def serial_meat(
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
     notes = notes if earlier is None else (*notes, ON_EARLIER)
+    record = replace(
+        record,
+        chosen=options.lags is not None,
+        small_sample=options.small_sample,
+        time_gaps=options.time_gaps,
+    )
     return SerialMeat(factor * meat, df, notes, look.reads(ordered), record)
 
 
@@ -107,7 +113,7 @@ def _in_order(
     """Rows in their order, after earlier ones."""
     check_times(rows, "HAC", "rows")
     lags, source = lags_of(look.options, rows)
-    if earlier is not None and look.options.lags is None:
+    if earlier is not None and look.options.lags in (None, earlier.lags):
         lags, source = earlier.lags, " (those of the earlier rows)"
     check_lags(lags, rows, "rows")
     if 32 * lags * len(look.point) > look.options.memory:
