@@ -271,6 +271,27 @@ def test_units_that_stand_together_need_no_memory_for_all_rows():
         mg.glm("y ~ x", table.sort_values("t"), memory="1MB", **common)
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["table", "file"])
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x | f"])
+def test_rows_that_are_not_in_the_fit_are_no_times(formula, stored, tmp_path):
+    """Years of every second: a row of weight 0, or alone in its level, in one of the others."""
+    table = panel(20, 15).assign(w=1.0, f=lambda t: t.id % 5)
+    table["t"] = 2000 + 2 * table.t
+    odd = pd.DataFrame({"id": [3], "t": [2001], "x": [0.0], "y": [0.0], "w": [0.0], "f": [99]})
+    if "f" in formula:
+        odd["w"] = 1.0
+    both = pd.concat([odd, table], ignore_index=True)
+    if stored:
+        both.to_csv(tmp_path / "rows.csv", index=False)
+        both = tmp_path / "rows.csv"
+    for lags in (2, None):
+        asked = {"cov_type": "HAC", "time": "t", "unit": "id", "lags": lags, **EXACT}
+        alone, found = (mg.glm(formula, t, weights="w", **asked) for t in (table, both))
+        np.testing.assert_allclose(found.cov, alone.cov, rtol=1e-8)
+        assert "One lag is 2 of t" in " ".join(found.notes)
+        assert (found.serial.times, found.df) == (15, alone.df)
+
+
 def test_files_and_streams_carry_times_and_units(tmp_path):
     table = panel()
     table.sample(frac=1, random_state=1).to_csv(tmp_path / "rows.csv", index=False)

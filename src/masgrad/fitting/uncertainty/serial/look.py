@@ -35,10 +35,12 @@ class Look:
 
     def each(self, part: Callable[[np.ndarray, Rows], Any], ordered: bool) -> Iterator[Any]:
         """`part` of the scores and rows of each block."""
+        return self.each_rows(
+            lambda rows: part(scores_of(self.objective, self.point, rows), rows), ordered
+        )
 
-        def work(rows: Rows) -> Any:
-            return part(scores_of(self.objective, self.point, rows), rows)
-
+    def each_rows(self, work: Callable[[Rows], Any], ordered: bool) -> Iterator[Any]:
+        """`work` on the rows of each block."""
         if self.sample.complete and not ordered:
             return map(work, blocks(self.sample.rows))
         workers = self.reader.workers(self.objective, self.reader.source.count)

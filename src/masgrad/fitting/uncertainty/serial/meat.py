@@ -83,17 +83,19 @@ def serial_meat(
     if options.cov_type == "DK" or (time and not unit):
         assert time is not None
         meat, record, notes = _by_time(look, *time, earlier)
-        ordered = False
+        reads = look.reads(ordered=False)
     elif unit:
         if earlier is not None:
             raise InputError(
                 "scores within units are not kept, so that units cannot go on in an update; fit "
                 "old and new rows together"
             )
-        meat, record, notes = _within(look, unit, time)
-        ordered = time is None
+        axis = None if time is None else _Axis.of(look, *time)
+        meat, record, notes = _within(look, unit, axis)
+        reads = look.reads(ordered=True) if axis is None else 2 * look.reads(ordered=False)
     else:
-        meat, record, notes, ordered = *_in_order(look, local.rows, earlier), True
+        meat, record, notes = _in_order(look, local.rows, earlier)
+        reads = look.reads(ordered=True)
     sizes = Sizes(observations(local, options), parameters, record.times)
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
@@ -104,7 +106,7 @@ def serial_meat(
         small_sample=options.small_sample,
         time_gaps=options.time_gaps,
     )
-    return SerialMeat(factor * meat, df, notes, look.reads(ordered), record)
+    return SerialMeat(factor * meat, df, notes, reads, record)
 
 
 def _in_order(
@@ -163,16 +165,12 @@ def meat_of_times(
 
 
 def _within(
-    look: Look,
-    unit: tuple[Grouping, Codes],
-    time: tuple[Grouping, Codes] | None,
+    look: Look, unit: tuple[Grouping, Codes], axis: "_Axis | None"
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Scores within units: by time, or in the order of a unit's rows."""
     (units, unit_codes), options = unit, look.options
-    axis = None if time is None else _Axis.of(*time, options.time_gaps)
-    by_value, lags = axis is not None and axis.times.unit is not None, options.lags
-    if axis is not None:
-        lags, _ = lags_of(options, len(axis.seen))
+    by_value = axis is not None and axis.times.unit is not None
+    lags = options.lags if axis is None else lags_of(options, axis.count)[0]
     within = by_unit.Within(units, by_value, lags, options.memory)
 
     def part(scores: np.ndarray, rows: Rows) -> by_unit.Part:
@@ -180,7 +178,7 @@ def _within(
         return by_unit.Part(unit_codes(rows), at, scores)
 
     within.add(_numbered(look.each(part, ordered=axis is None), axis is None))
-    T = within.longest if axis is None else int(axis.seen.sum())
+    T = within.longest if axis is None else axis.count
     check_times(T, "HAC", "rows of the longest unit" if axis is None else "times")
     chosen, source = lags_of(options, T)
     lags = within.lags if within.spilled else chosen  # those of the units that are summed
@@ -202,20 +200,39 @@ def _numbered(parts: Iterator[by_unit.Part], by_order: bool) -> Iterator[by_unit
 
 @dataclass(frozen=True)
 class _Axis:
-    """The times of a column, all of which earlier reads have seen, and those that rows have."""
+    """The times of a column that rows of the fit have.
+
+    Its grouping knows those of rows as well that are not in the fit, which would count as times
+    and change how far apart others are.
+
+    Args:
+        name: of the column.
+        times: their places.
+        codes: of rows.
+        place: by code, (number of codes,); only those of rows of the fit have one.
+    """
 
     name: str
     times: Times
     codes: Codes
-    seen: np.ndarray
+    place: np.ndarray
 
     @classmethod
-    def of(cls, times: Grouping, codes: Codes, gaps: str) -> "_Axis":
-        keys = [times.keys.key(code) for code in range(times.size)]
-        return cls(times.name, times_of(times.name, keys, gaps), codes, np.zeros(len(keys), bool))
+    def of(cls, look: Look, times: Grouping, codes: Codes) -> "_Axis":
+        """The axis of all rows, by a read of their times."""
+        seen = set[int]()
+        for some in look.each_rows(lambda rows: np.unique(codes(rows)), ordered=False):
+            seen.update(some.tolist())
+        kept = sorted(seen)
+        found = times_of(times.name, list(map(times.keys.key, kept)), look.options.time_gaps)
+        place = np.zeros(times.size, np.int64)
+        place[kept] = found.places
+        return cls(times.name, found, codes, place)
+
+    @property
+    def count(self) -> int:
+        """T, the number of times."""
+        return len(self.times.places)
 
     def places(self, rows: Rows) -> np.ndarray:
-        """The places of rows, whose times are seen."""
-        codes = self.codes(rows)
-        self.seen[codes] = True
-        return self.times.places[codes]
+        return self.place[self.codes(rows)]
