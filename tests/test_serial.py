@@ -12,7 +12,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.uncertainty.serial.fixed_b import fixed_b_quantile
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
 from masgrad.fitting.uncertainty.serial.times import times_of
-from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
 
 EXACT = {"passes": "converge", "precision": "double"}
 
@@ -52,7 +52,7 @@ def panel(units=30, times=20, seed=0, share=0.8):
 @pytest.mark.parametrize("cuts", [(), (20,), (1, 2, 3, 4, 30), tuple(range(1, 40))])
 def test_windows_joined_in_order_are_the_sum_over_all_pairs(rng, lags, cuts):
     g = rng.normal(size=(40, 3))
-    found = joined([Windows.of(part, lags) for part in np.split(g, cuts)])
+    found = joined_windows([Windows.of(part, lags) for part in np.split(g, cuts)])
     np.testing.assert_allclose(found.meat, by_double_loop(g, np.arange(40), lags), rtol=1e-12)
     assert found.rows == 40
 

@@ -23,6 +23,7 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.kinds import observations
 from masgrad.fitting.uncertainty.serial import by_time, by_unit
+from masgrad.fitting.uncertainty.serial.axis import Axis
 from masgrad.fitting.uncertainty.serial.lags import (
     check_lags,
     check_times,
@@ -30,11 +31,11 @@ from masgrad.fitting.uncertainty.serial.lags import (
     on_gaps,
     on_lags,
 )
-from masgrad.fitting.uncertainty.serial.look import Codes, Look
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
+from masgrad.fitting.uncertainty.serial.score_reader import Codes, ScoreReader
 from masgrad.fitting.uncertainty.serial.small_sample import Sizes, small_sample
-from masgrad.fitting.uncertainty.serial.times import Times, times_of
-from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined
+from masgrad.fitting.uncertainty.serial.times import times_of
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
 from masgrad.types import Rows
 
 ON_EARLIER = (
@@ -76,26 +77,26 @@ def serial_meat(
 
     `earlier` is the record of rows that came before these.
     """
-    look = Look(objective, reader, sample, local.point, options)
-    time, unit = look.grouping("time"), look.grouping("unit")
+    reading = ScoreReader(objective, reader, sample, local.point, options)
+    time, unit = reading.grouping("time"), reading.grouping("unit")
     if options.cov_type == "DK" and time is None:
         raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")
     if options.cov_type == "DK" or (time and not unit):
         assert time is not None
-        meat, record, notes = _by_time(look, *time, earlier)
-        reads = look.reads(ordered=False)
+        meat, record, notes = _by_time(reading, *time, earlier)
+        reads = reading.reads(ordered=False)
     elif unit:
         if earlier is not None:
             raise InputError(
                 "scores within units are not kept, so that units cannot go on in an update; fit "
                 "old and new rows together"
             )
-        axis = None if time is None else _Axis.of(look, *time)
-        meat, record, notes = _within(look, unit, axis)
-        reads = look.reads(ordered=True) if axis is None else 2 * look.reads(ordered=False)
+        axis = None if time is None else Axis.of(reading, *time)
+        meat, record, notes = _within(reading, unit, axis)
+        reads = reading.reads(ordered=True) if axis is None else 2 * reading.reads(ordered=False)
     else:
-        meat, record, notes = _in_order(look, local.rows, earlier)
-        reads = look.reads(ordered=True)
+        meat, record, notes = _in_order(reading, local.rows, earlier)
+        reads = reading.reads(ordered=True)
     sizes = Sizes(observations(local, options), parameters, record.times)
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
@@ -110,20 +111,20 @@ def serial_meat(
 
 
 def _in_order(
-    look: Look, rows: int, earlier: Serial | None
+    reading: ScoreReader, rows: int, earlier: Serial | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Rows in their order, after earlier ones."""
     check_times(rows, "HAC", "rows")
-    lags, source = lags_of(look.options, rows)
-    if earlier is not None and look.options.lags in (None, earlier.lags):
+    lags, source = lags_of(reading.options, rows)
+    if earlier is not None and reading.options.lags in (None, earlier.lags):
         lags, source = earlier.lags, " (those of the earlier rows)"
     check_lags(lags, rows, "rows")
-    if 32 * lags * len(look.point) > look.options.memory:
+    if 32 * lags * len(reading.point) > reading.options.memory:
         raise InputError(
-            f"lags={lags:,} scores of {len(look.point)} parameters at either end of each block "
+            f"lags={lags:,} scores of {len(reading.point)} parameters at either end of each block "
             "are more than memory= holds; raise it, or take fewer lags"
         )
-    windows = joined(look.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
+    windows = joined_windows(reading.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
     record = Serial(lags, windows.rows, (lags + 1) / windows.rows, windows)
     record = record if earlier is None else earlier.then(record)
     assert isinstance(record.kept, Windows)
@@ -131,23 +132,23 @@ def _in_order(
 
 
 def _by_time(
-    look: Look, times: Grouping, codes: Codes, earlier: Serial | None
+    reading: ScoreReader, times: Grouping, codes: Codes, earlier: Serial | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Scores summed by time."""
-    kind, p = look.options.cov_type, len(look.point)
+    kind, p = reading.options.cov_type, len(reading.point)
 
-    def part(scores: np.ndarray, rows: Rows) -> by_time.Part:
-        return by_time.part_of(codes(rows), scores)
+    def part(scores: np.ndarray, rows: Rows) -> by_time.BlockByTime:
+        return by_time.block_by_time(codes(rows), scores)
 
-    parts = look.each(part, ordered=False)
-    found = by_time.scores_by_time(parts, times, p, look.options.memory)
+    parts = reading.each(part, ordered=False)
+    found = by_time.scores_by_time(parts, times, p, reading.options.memory)
     if earlier is not None:
         joined_scores = earlier.then(Serial(0, len(found.keys), None, found)).kept
         assert isinstance(joined_scores, TimeScores)
         found = joined_scores
     if kind == "HAC":
         by_time.check_single_rows(found, times.name)
-    return meat_of_times(found, times.name, look.options)
+    return meat_of_times(found, times.name, reading.options)
 
 
 def meat_of_times(
@@ -165,19 +166,19 @@ def meat_of_times(
 
 
 def _within(
-    look: Look, unit: tuple[Grouping, Codes], axis: "_Axis | None"
+    reading: ScoreReader, unit: tuple[Grouping, Codes], axis: Axis | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Scores within units: by time, or in the order of a unit's rows."""
-    (units, unit_codes), options = unit, look.options
+    (units, unit_codes), options = unit, reading.options
     by_value = axis is not None and axis.times.unit is not None
     lags = options.lags if axis is None else lags_of(options, axis.count)[0]
     within = by_unit.Within(units, by_value, lags, options.memory)
 
-    def part(scores: np.ndarray, rows: Rows) -> by_unit.Part:
+    def part(scores: np.ndarray, rows: Rows) -> by_unit.UnitRows:
         at = np.zeros(len(scores), np.int64) if axis is None else axis.places(rows)
-        return by_unit.Part(unit_codes(rows), at, scores)
+        return by_unit.UnitRows(unit_codes(rows), at, scores)
 
-    within.add(_numbered(look.each(part, ordered=axis is None), axis is None))
+    within.add(_numbered(reading.each(part, ordered=axis is None), axis is None))
     T = within.longest if axis is None else axis.count
     check_times(T, "HAC", "rows of the longest unit" if axis is None else "times")
     chosen, source = lags_of(options, T)
@@ -189,50 +190,10 @@ def _within(
     return within.meat(lags), Serial(lags, T, None), (on_lags(name, lags, source), *gaps)
 
 
-def _numbered(parts: Iterator[by_unit.Part], by_order: bool) -> Iterator[by_unit.Part]:
+def _numbered(parts: Iterator[by_unit.UnitRows], by_order: bool) -> Iterator[by_unit.UnitRows]:
     """Parts whose places are the numbers of their rows, if nothing else says the order."""
     begin = 0
     for part in parts:
         n = len(part.units)
         yield part._replace(places=np.arange(begin, begin + n)) if by_order else part
         begin += n
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """The times of a column that rows of the fit have.
-
-    Its grouping knows those of rows as well that are not in the fit, which would count as times
-    and change how far apart others are.
-
-    Args:
-        name: of the column.
-        times: their places.
-        codes: of rows.
-        place: by code, (number of codes,); only those of rows of the fit have one.
-    """
-
-    name: str
-    times: Times
-    codes: Codes
-    place: np.ndarray
-
-    @classmethod
-    def of(cls, look: Look, times: Grouping, codes: Codes) -> "_Axis":
-        """The axis of all rows, by a read of their times."""
-        seen = set[int]()
-        for some in look.each_rows(lambda rows: np.unique(codes(rows)), ordered=False):
-            seen.update(some.tolist())
-        kept = sorted(seen)
-        found = times_of(times.name, list(map(times.keys.key, kept)), look.options.time_gaps)
-        place = np.zeros(times.size, np.int64)
-        place[kept] = found.places
-        return cls(times.name, found, codes, place)
-
-    @property
-    def count(self) -> int:
-        """T, the number of times."""
-        return len(self.times.places)
-
-    def places(self, rows: Rows) -> np.ndarray:
-        return self.place[self.codes(rows)]

@@ -1,4 +1,4 @@
-"""One look at the scores of all rows at an estimate, block by block."""
+"""Scores of all rows at an estimate, block by block."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ Codes = Callable[[Rows], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at the scores of all rows at an estimate."""
+class ScoreReader:
+    """Reads the scores of all rows at an estimate."""
 
     objective: Objective
     reader: Reader
