@@ -6,8 +6,10 @@ import pytest
 import statsmodels.api as sm
 
 import masgrad as mg
+from masgrad.data.arrays import count_rows
 from masgrad.data.groupings.keys import NO_KEY, Keys
 from masgrad.fitting.objective.clusters.blocks import RowTerms, block_sums
+from scenarios import all_models
 
 N, G, H = 3000, 60, 25
 
@@ -44,6 +46,18 @@ def test_other_families_agree_with_statsmodels(panel, model, family):
     y = (y > 1.0) * 1.0
     r = mg.fit(model, (X, y), clusters=firm)
     np.testing.assert_allclose(r.bse, of_statsmodels(X, y, [firm], family).bse, rtol=1e-8)
+
+
+def test_every_model_takes_clusters(rng):
+    """Clusters of one row each: the errors of rows. Networks of relu units have no errors."""
+    for name, model, data, _ in all_models(rng):
+        if name.endswith("network"):
+            continue
+        keys = np.arange(count_rows(model.rows(data)))
+        plain = mg.fit(model, data, cov_type="HC0")
+        found = mg.fit(model, data, clusters=keys, small_sample="none")
+        assert found.cov_type == "CR1", name
+        np.testing.assert_allclose(found.bse, plain.bse, rtol=1e-6, err_msg=name)
 
 
 def test_the_factors_are_those_of_the_convention(panel):
