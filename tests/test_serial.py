@@ -10,6 +10,7 @@ import masgrad as mg
 from masgrad.data.groupings.keys import Keys
 from masgrad.errors import InputError
 from masgrad.fitting.uncertainty.serial.fixed_b import fixed_b_quantile
+from masgrad.fitting.uncertainty.serial.lags import on_gaps
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
 from masgrad.fitting.uncertainty.serial.times import times_of
 from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
@@ -344,6 +345,26 @@ def test_columns_that_are_combined_have_a_rank():
     assert times_of("t", [(2001, 1), (2000, 12), (2000, 2)], "rank").places.tolist() == [2, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("keys", "date"),
+    [
+        ([202411, 202412, 202501], "2024-01"),
+        ([20240131, 20240201], "2024-01-31"),
+        ([202401, 202412], ""),
+        ([202412, 202413], ""),
+        ([20240131, 20240132], ""),
+        (["2024-12", "2025-01"], ""),
+        (list(range(100)), ""),
+    ],
+)
+def test_whole_numbers_that_look_like_dates_are_said(keys, date):
+    found = times_of("t", keys, "value")
+    assert found.date == date
+    said = " ".join(on_gaps("t", found))
+    assert ("t is read as whole numbers, which look like dates" in said) == bool(date)
+    assert (f"give dates ({date!r})" in said) == bool(date)
+
+
 def test_moments_in_nanoseconds_are_dates():
     keys = Keys("t")
     keys.codes(np.array(["2024-01-31", "2024-02-03"], "M8[ns]"))
@@ -522,6 +543,11 @@ def test_what_has_no_serial_errors_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             fit(**keywords)
+    for given, kind in (("time", "robust"), ("unit", "CR1"), ("unit", "DK")):
+        groups = {"time": time} if kind == "DK" else {"clusters": time} if kind == "CR1" else {}
+        block = mg.Block(X, y, **groups | {given: time})
+        with pytest.raises(InputError, match=f"{given}= of a block .* cov_type is '{kind}'"):
+            fit(mg.Stream(lambda block=block: iter([block])), cov_type=kind)
     with pytest.raises(InputError, match="with cov_type='robust' and kept none"):
         fit().update((X, y), cov_type="HAC")
     within = fit(cov_type="HAC", time=time, unit=np.tile([0, 1], 25))
