@@ -1,5 +1,6 @@
 """The axis of time of a panel: the times that rows of the fit have, and how far apart they are."""
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +33,15 @@ class Axis:
     @classmethod
     def of(cls, reading: ScoreReader, times: Grouping, codes: Codes) -> "Axis":
         """The axis of all rows, by a read of their times."""
-        seen = set[int]()
-        for some in reading.each_rows(lambda rows: np.unique(codes(rows)), ordered=False):
-            seen.update(some.tolist())
-        kept = sorted(seen)
-        found = times_of(times.name, list(map(times.keys.key, kept)), reading.options.time_gaps)
+        seen = np.zeros(times.size, bool)
+
+        def see(rows: Rows) -> None:
+            seen[codes(rows)] = True
+
+        deque(reading.each_rows(see, ordered=False), maxlen=0)
+        kept = np.flatnonzero(seen)
+        keys = [times.keys.key(code) for code in kept.tolist()]
+        found = times_of(times.name, keys, reading.options.time_gaps)
         place = np.zeros(times.size, np.int64)
         place[kept] = found.places
         return cls(times.name, found, codes, place)
