@@ -4,12 +4,16 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import statsmodels.api as sm
 
 import masgrad as mg
+from masgrad.data.arrays import count_rows
 from masgrad.data.groupings.keys import NO_KEY, Keys
+from masgrad.errors import InputTypeError
 from masgrad.fitting.objective.clusters.blocks import RowTerms, block_sums
+from scenarios import all_models
 
 N, G, H = 3000, 60, 25
 
@@ -46,6 +50,49 @@ def test_other_families_agree_with_statsmodels(panel, model, family):
     y = (y > 1.0) * 1.0
     r = mg.fit(model, (X, y), clusters=firm)
     np.testing.assert_allclose(r.bse, of_statsmodels(X, y, [firm], family).bse, rtol=1e-8)
+
+
+def test_keys_in_whatever_container_are_these_clusters(panel, tmp_path):
+    X, y, firm, year = panel
+    whole = mg.fit(mg.Linear(), (X, y), clusters=firm)
+    months = pd.Series(pd.period_range("2000-01", periods=500, freq="M")[firm])
+    for keys in (list(firm), [np.array(key) for key in firm], months, pa.array(firm), [firm]):
+        found = mg.fit(mg.Linear(), (X, y), clusters=keys)
+        np.testing.assert_allclose(found.cov, whole.cov, rtol=1e-12)
+        found.save(tmp_path / "r.json")
+        assert mg.load(tmp_path / "r.json").df == G - 1
+    both = mg.fit(mg.Linear(), (X, y), clusters=[firm, year])
+    for pair in (np.column_stack([firm, year]), [pa.array(firm), pa.array(year)]):
+        found = mg.fit(mg.Linear(), (X, y), clusters=pair)
+        np.testing.assert_allclose(found.cov, both.cov, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", ["D", "ns"])
+def test_durations_and_extension_types_are_no_keys(panel, unit):
+    X, y, firm, _ = panel
+    days = firm.astype(f"m8[{unit}]")
+    table = pd.DataFrame({"x": X[:, 1], "y": y, "days": pd.to_timedelta(firm, "D")})
+    table["month"] = pd.period_range("2000-01", periods=500, freq="M")[firm]
+    arrow = pa.Table.from_pandas(table)
+    for keys in (days, pd.Series(days), days.astype("m8[us]").astype(object)):
+        with pytest.raises(InputTypeError, match=r"clusters holds .*timedelta.*convert it"):
+            mg.fit(mg.Linear(), (X, y), clusters=keys)
+    for rows, name in ((table, "days"), (arrow, "days"), (arrow, "month")):
+        for asked in (("y ~ x", {"clusters": name}), (f"y ~ x | {name}", {})):
+            with pytest.raises(InputTypeError, match=rf"{name} holds values of type .*convert it"):
+                mg.glm(asked[0], rows, **asked[1])
+
+
+def test_every_model_takes_clusters(rng):
+    """Clusters of one row each: the errors of rows. Networks of relu units have no errors."""
+    for name, model, data, _ in all_models(rng):
+        if name.endswith("network"):
+            continue
+        keys = np.arange(count_rows(model.rows(data)))
+        plain = mg.fit(model, data, cov_type="HC0")
+        found = mg.fit(model, data, clusters=keys, small_sample="none")
+        assert found.cov_type == "CR1", name
+        np.testing.assert_allclose(found.bse, plain.bse, rtol=1e-6, err_msg=name)
 
 
 def test_the_factors_are_those_of_the_convention(panel):

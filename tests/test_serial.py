@@ -10,9 +10,10 @@ import masgrad as mg
 from masgrad.data.groupings.keys import Keys
 from masgrad.errors import InputError
 from masgrad.fitting.uncertainty.serial.fixed_b import fixed_b_quantile
+from masgrad.fitting.uncertainty.serial.lags import on_gaps
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
 from masgrad.fitting.uncertainty.serial.times import times_of
-from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
 
 EXACT = {"passes": "converge", "precision": "double"}
 
@@ -52,7 +53,7 @@ def panel(units=30, times=20, seed=0, share=0.8):
 @pytest.mark.parametrize("cuts", [(), (20,), (1, 2, 3, 4, 30), tuple(range(1, 40))])
 def test_windows_joined_in_order_are_the_sum_over_all_pairs(rng, lags, cuts):
     g = rng.normal(size=(40, 3))
-    found = joined([Windows.of(part, lags) for part in np.split(g, cuts)])
+    found = joined_windows([Windows.of(part, lags) for part in np.split(g, cuts)])
     np.testing.assert_allclose(found.meat, by_double_loop(g, np.arange(40), lags), rtol=1e-12)
     assert found.rows == 40
 
@@ -271,6 +272,27 @@ def test_units_that_stand_together_need_no_memory_for_all_rows():
         mg.glm("y ~ x", table.sort_values("t"), memory="1MB", **common)
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["table", "file"])
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x | f"])
+def test_rows_that_are_not_in_the_fit_are_no_times(formula, stored, tmp_path):
+    """Years of every second: a row of weight 0, or alone in its level, in one of the others."""
+    table = panel(20, 15).assign(w=1.0, f=lambda t: t.id % 5)
+    table["t"] = 2000 + 2 * table.t
+    odd = pd.DataFrame({"id": [3], "t": [2001], "x": [0.0], "y": [0.0], "w": [0.0], "f": [99]})
+    if "f" in formula:
+        odd["w"] = 1.0
+    both = pd.concat([odd, table], ignore_index=True)
+    if stored:
+        both.to_csv(tmp_path / "rows.csv", index=False)
+        both = tmp_path / "rows.csv"
+    for lags in (2, None):
+        asked = {"cov_type": "HAC", "time": "t", "unit": "id", "lags": lags, **EXACT}
+        alone, found = (mg.glm(formula, t, weights="w", **asked) for t in (table, both))
+        np.testing.assert_allclose(found.cov, alone.cov, rtol=1e-8)
+        assert "One lag is 2 of t" in " ".join(found.notes)
+        assert (found.serial.times, found.df) == (15, alone.df)
+
+
 def test_files_and_streams_carry_times_and_units(tmp_path):
     table = panel()
     table.sample(frac=1, random_state=1).to_csv(tmp_path / "rows.csv", index=False)
@@ -321,6 +343,26 @@ def test_times_without_distances_are_refused_by_value(keys):
 
 def test_columns_that_are_combined_have_a_rank():
     assert times_of("t", [(2001, 1), (2000, 12), (2000, 2)], "rank").places.tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "date"),
+    [
+        ([202411, 202412, 202501], "2024-01"),
+        ([20240131, 20240201], "2024-01-31"),
+        ([202401, 202412], ""),
+        ([202412, 202413], ""),
+        ([20240131, 20240132], ""),
+        (["2024-12", "2025-01"], ""),
+        (list(range(100)), ""),
+    ],
+)
+def test_whole_numbers_that_look_like_dates_are_said(keys, date):
+    found = times_of("t", keys, "value")
+    assert found.date == date
+    said = " ".join(on_gaps("t", found))
+    assert ("t is read as whole numbers, which look like dates" in said) == bool(date)
+    assert (f"give dates ({date!r})" in said) == bool(date)
 
 
 def test_moments_in_nanoseconds_are_dates():
@@ -419,6 +461,51 @@ def test_an_update_goes_on_with_the_old_scores(by_time, family, tmp_path):
     assert np.abs(new.bse / whole.bse - 1).max() < 0.2 * np.abs(apart / whole.bse - 1).max()
 
 
+def timed_series(T=1200):
+    """A table in time order, with a gap in the middle, whose rows depend on their neighbours."""
+    X, y = series(T)
+    t = 3 * np.arange(T) + 5 * (np.arange(T) > T // 2)
+    return pd.DataFrame({"x": X[:, 1], "y": y, "t": t})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *({"cov_type": "HAC", "small_sample": kind} for kind in ("none", "stata", "statsmodels")),
+        {"cov_type": "HAC", "time": "t", "lags": 12},
+        {"cov_type": "DK", "time": "t", "lags": 12, "time_gaps": "rank", "small_sample": "stata"},
+        {"cov_type": "DK", "time": "t"},
+    ],
+    ids=str,
+)
+def test_an_update_keeps_the_conventions_of_the_old_rows(asked, tmp_path):
+    """Lags by the rule grow with the times, and stay in rows that are joined in order."""
+    table = timed_series()
+    old, whole = (mg.glm("y ~ x", part, **asked, **EXACT) for part in (table[:900], table))
+    old.save(tmp_path / "r.json")
+    for before in (old, mg.load(tmp_path / "r.json")):
+        new = before.update(table[900:])
+        assert new.serial.keywords == whole.serial.keywords
+        lasting = old if "time" not in asked else whole
+        assert (new.serial.lags, new.df) == (lasting.serial.lags, whole.df)
+        tolerance = 0.02 if new.serial.lags == whole.serial.lags else 0.1
+        np.testing.assert_allclose(new.bse, whole.bse, rtol=tolerance)
+
+
+def test_an_update_takes_conventions_of_its_own():
+    table = timed_series()
+    asked = {"cov_type": "DK", "time": "t", "lags": 12, "time_gaps": "rank"}
+    old = mg.glm("y ~ x", table[:900], **asked, **EXACT)
+    own = {"lags": 3, "small_sample": "none", "time_gaps": "value"}
+    new, whole = old.update(table[900:], **own), mg.glm("y ~ x", table, **asked | own, **EXACT)
+    assert (new.serial.keywords, new.serial.lags) == (own, 3)
+    np.testing.assert_allclose(new.bse, whole.bse, rtol=0.02)
+    in_order = mg.glm("y ~ x", table[:900], cov_type="HAC", lags=4)
+    with pytest.raises(InputError, match="joined with the same: lags=4"):
+        in_order.update(table[900:], lags=5)
+    assert old.update(table[900:], cov_type="HC1").cov_type == "HC1"
+
+
 def test_rows_that_move_no_estimate_are_added_exactly(rng):
     """New rows whose scores vanish at the old estimate in sum: the estimate stays."""
     X, e = rng.normal(size=(300, 2)), rng.normal(size=300)
@@ -456,6 +543,11 @@ def test_what_has_no_serial_errors_is_refused():
     ):
         with pytest.raises(InputError, match=message):
             fit(**keywords)
+    for given, kind in (("time", "robust"), ("unit", "CR1"), ("unit", "DK")):
+        groups = {"time": time} if kind == "DK" else {"clusters": time} if kind == "CR1" else {}
+        block = mg.Block(X, y, **groups | {given: time})
+        with pytest.raises(InputError, match=f"{given}= of a block .* cov_type is '{kind}'"):
+            fit(mg.Stream(lambda block=block: iter([block])), cov_type=kind)
     with pytest.raises(InputError, match="with cov_type='robust' and kept none"):
         fit().update((X, y), cov_type="HAC")
     within = fit(cov_type="HAC", time=time, unit=np.tile([0, 1], 25))

@@ -146,8 +146,9 @@ def _check_serial(task: Task) -> None:
             f"cov_type={options.cov_type!r} reads the rows again at the estimate, and an iterator "
             "can be read once; give mg.Stream(function) with a function that starts it anew"
         )
-    blocks_have_none = task.terms is not None or isinstance(task.source, Arrays)
-    if options.cov_type == "DK" and options.time is None and blocks_have_none:
+    known = task.terms is not None or isinstance(task.source, Arrays)
+    timed = with_role(task.source.groupings, "time")
+    if options.cov_type == "DK" and known and not timed:
         raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")
     if options.cov_type == "DK" and options.unit is not None:
         raise InputError(

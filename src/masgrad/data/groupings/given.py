@@ -105,7 +105,8 @@ def gaps_of_keys(values: np.ndarray) -> np.ndarray | None:
 def several(role: str, given: Any) -> list[tuple[str, Any]]:
     """Names and values of groupings given as one, or as a list of columns or arrays.
 
-    A list of numbers or a matrix is refused where it could be either.
+    A list of numbers is one grouping; of a matrix each column is one, two for errors clustered both
+    ways.
     """
     if given is None:
         return []
@@ -116,7 +117,7 @@ def several(role: str, given: Any) -> list[tuple[str, Any]]:
     if isinstance(given, list | tuple):
         if given and all(isinstance(one, str) for one in given):
             return [(one, one) for one in given]
-        if given and all(isinstance(one, str) or hasattr(one, "shape") for one in given):
+        if given and all(isinstance(one, str) or _is_column(one) for one in given):
             return [
                 (one if isinstance(one, str) else f"{role}[{k}]", one)
                 for k, one in enumerate(given)
@@ -128,3 +129,8 @@ def several(role: str, given: Any) -> list[tuple[str, Any]]:
         columns = given.shape[1]
         return [(f"{role}[{k}]" if columns > 1 else role, given[:, k]) for k in range(columns)]
     return [(str(getattr(given, "name", None) or role), given)]
+
+
+def _is_column(given: Any) -> bool:
+    """Whether it is an array of keys, rather than one key."""
+    return bool(getattr(given, "shape", ())) or is_from("pyarrow", given, "Array", "ChunkedArray")

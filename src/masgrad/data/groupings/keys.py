@@ -14,9 +14,15 @@ from typing import Any
 import numpy as np
 
 from masgrad.errors import InputError, InputTypeError
+from masgrad.types import is_from
 
 NO_KEY = -1
 """The code of a missing key."""
+
+PLAIN = (str, int, float, type(None))
+"""Types of keys, which JSON has as well."""
+
+KINDS_OF_KEYS = "keys of groups are whole numbers, text or dates; convert it to one of them"
 
 WIDEST_TABLE = 1 << 25
 """Largest range of whole numbers that are looked up in a table with an entry for each."""
@@ -33,11 +39,13 @@ WHOLE_FLOATS = 2.0**53
 
 def level_of(value: Any) -> Any:
     """A value as a key, plain enough for JSON; None if it is missing."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or value != value:
         return None
     if isinstance(value, datetime):
         return str(value).removesuffix(" 00:00:00")  # as the date that it is
-    if isinstance(value, date | time):
+    if isinstance(value, date | time) or is_from("pandas", value, "Period", "Interval"):
         return str(value)
     return float(value) if isinstance(value, Decimal) else value
 
@@ -77,8 +85,13 @@ class Keys:
 
     def codes_of_distinct(self, keys: Iterable[Any]) -> np.ndarray:
         """The codes of distinct keys, plain Python values; None is missing."""
+        keys = list(keys)
+        for kind in set(map(type, keys)):
+            if not issubclass(kind, PLAIN):
+                odd = next(key for key in keys if type(key) is kind)
+                raise InputTypeError(f"{self.name} holds {odd!r:.60}: {KINDS_OF_KEYS}")
         with self._lock:
-            return self._codes(list(keys))
+            return self._codes(keys)
 
     def key(self, code: int) -> Any:
         """The key of a code."""
@@ -194,8 +207,8 @@ class Keys:
     def _of_objects(self, values: np.ndarray) -> np.ndarray:
         import pandas as pd
 
-        if values.dtype.kind == "M":  # in nanoseconds their plain values would be numbers
-            values = values.astype("M8[us]")
+        if values.dtype.kind in "mM":  # in nanoseconds their plain values would be numbers
+            values = values.astype(f"{values.dtype.kind}8[us]")
         try:
             codes, distinct = pd.factorize(values)
         except TypeError as error:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.groupings.keys import Keys, level_of
+from masgrad.data.groupings.keys import KINDS_OF_KEYS, Keys, level_of
 from masgrad.errors import InputError, InputTypeError
 
 MOST_LEVELS = 1_000_000
@@ -78,6 +78,9 @@ def encode(column: pa.Array, lookup: Coder) -> np.ndarray:
 def _encode_keys(column: pa.Array, keys: Keys) -> np.ndarray:
     """The codes of a column's keys; only keys that rows have get one."""
     kind = column.type
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not any(test(held) for test in KINDS):
+        raise InputTypeError(f"{keys.name} holds values of type {held}: {KINDS_OF_KEYS}")
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):

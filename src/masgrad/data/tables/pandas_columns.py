@@ -45,7 +45,7 @@ def column_of(frame: pd.DataFrame, name: str) -> tuple:
         numpy_kind = kind if plain else np.dtype({"b": "bool", "f": "f8"}.get(kind.kind, "i8"))
         return values, pa.from_numpy_dtype(numpy_kind), None
     if isinstance(kind, pd.CategoricalDtype):
-        declared = [_level(category) for category in kind.categories]
+        declared = [level_of(category) for category in kind.categories]
     try:
         column = column if declared is None else column.cat.rename_categories(declared)
         values = pa.array(column, from_pandas=True)
@@ -55,13 +55,6 @@ def column_of(frame: pd.DataFrame, name: str) -> tuple:
     if is_number(values.type):  # such as Arrow's decimals
         return as_numpy(values), values.type, None
     return values, values.type, declared
-
-
-def _level(category: Any) -> Any:
-    """A category that pandas declares; intervals and periods as text."""
-    if isinstance(category, pd.Interval | pd.Period):
-        return str(category)
-    return level_of(category.item() if isinstance(category, np.generic) else category)
 
 
 def _from_objects(column: pd.Series, name: str) -> pd.Series:

@@ -11,7 +11,7 @@ for any other part, and counted as remainder as a whole.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
 from masgrad.types import float64
+
+if TYPE_CHECKING:
+    from masgrad.data.formula.terms import Terms
 
 UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula")]
 
@@ -62,26 +65,23 @@ FROM_PENALISED = (
 def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     """The record for old and new rows together."""
     model = _check_old(old)
-    lasting = old.cov_type in LASTING_TYPES or (old.serial is not None and old.serial.kept)
-    same = {"cov_type": old.cov_type if lasting else "robust"}
-    if old.clusters is not None:
-        same["small_sample"] = old.clusters.small_sample
-    options = options_of("update", same | keywords, UPDATE_KEYWORDS)
+    options = options_of("update", _lasting(old, keywords) | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
-    if old.terms is not None:
+    terms = None if old.terms is None else _without_times(old.terms, options)
+    if terms is not None:
         from masgrad.data.table_source import table_source
 
         check_bad_rows(data, left_out)
         reading = (options.memory, options.block_size)
-        source = table_source(data, old.terms, *reading, **carried).named(old.names)
+        source = table_source(data, terms, *reading, **carried).named(old.names)
     else:
         source, _ = as_source(model, data, None, options.memory, options.block_size, **carried)
     check_offset(old, options.offset, options.exposure)
     earlier = Earlier(old.coordinates, old.clusters, old.serial)
     source = _in_old_order(old, source)
-    task = Task(model, source, old.terms, options, earlier, left_out)
+    task = Task(model, source, terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
     _check_clusters(old, new)
     info = replace(new.fit_info, remainder=_remainder(old, new))
@@ -95,6 +95,25 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
         )
     new = replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
     return with_omitted(new, left_out, old.omitted)
+
+
+def _lasting(old: Fitted, keywords: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of the old rows that new ones get as well, where the call says nothing."""
+    lasting = old.cov_type in LASTING_TYPES or (old.serial is not None and old.serial.kept)
+    same: dict[str, Any] = {"cov_type": old.cov_type if lasting else "robust"}
+    if old.clusters is not None:
+        same["small_sample"] = old.clusters.small_sample
+    if old.serial is not None and (same | keywords)["cov_type"] in SERIAL:
+        same |= old.serial.keywords
+    return same
+
+
+def _without_times(terms: "Terms", options: Options) -> "Terms":
+    """The terms without times and units, if these errors have no use for them."""
+    if options.cov_type in SERIAL:
+        return terms
+    groups = tuple(group for group in terms.groups if group.role not in ("time", "unit"))
+    return replace(terms, groups=groups)
 
 
 def _remainder(old: Fitted, new: Fitted) -> float:

@@ -63,6 +63,7 @@ def kind_of(cov_type: str, source: Source) -> str:
 
     A stream's groupings are known once its first block is read.
     """
+    _check_times(cov_type, source)
     clustered = with_role(source.groupings, "clusters")
     if clustered and cov_type == "robust":
         return "CR1"
@@ -83,6 +84,17 @@ def kind_of(cov_type: str, source: Source) -> str:
             f"{names}; use 'CR1', or one of the groupings"
         )
     return cov_type
+
+
+def _check_times(cov_type: str, source: Source) -> None:
+    """Refuse times and units of a stream's blocks that these errors have no use for."""
+    takes = {"HAC": ("time", "unit"), "DK": ("time",)}.get(cov_type, ())
+    for role, kinds in (("time", "'HAC' or 'DK'"), ("unit", "'HAC'")):
+        if role not in takes and with_role(source.groupings, role):
+            raise InputError(
+                f"{role}= of a block is for cov_type={kinds}, and cov_type is {cov_type!r}; leave "
+                f"{role} out of mg.Block, or give that cov_type"
+            )
 
 
 def find_meat(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import is_finite, leaves
+from masgrad.data.regression import observations
 from masgrad.errors import InputError
 from masgrad.fitting.identification.checks import check_curvature
 from masgrad.fitting.objective.coordinates import Coordinates
@@ -143,7 +144,7 @@ def random_start(
 
     So columns in large units have small coefficients.
     """
-    theta = model.random_theta(rows, rng)
+    theta = model.random_theta(observations(rows), rng)
     if model.takes_any_rows:
         theta = theta * np.minimum(1.0, FARTHEST * coordinates.scale.min() / coordinates.scale)
     return coordinates.phi(theta)

@@ -8,12 +8,17 @@ from masgrad.fitting.results.saved.arrays import pack, unpack
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
 from masgrad.fitting.uncertainty.serial.windows import Windows
 
+MEASURES = ("lags", "times", "b")
+
+CONVENTIONS = ("chosen", "small_sample", "time_gaps")
+"""What files of an earlier format need not have."""
+
 
 def serial_to_json(record: Serial | None) -> dict[str, Any] | None:
     """The record; None if there is none."""
     if record is None:
         return None
-    body: dict[str, Any] = {"lags": record.lags, "times": record.times, "b": record.b}
+    body: dict[str, Any] = {name: getattr(record, name) for name in (*MEASURES, *CONVENTIONS)}
     match record.kept:
         case Windows() as kept:
             arrays = {name: pack(getattr(kept, name)) for name in ("head", "tail", "inner")}
@@ -39,7 +44,8 @@ def serial_from_json(body: dict[str, Any] | None) -> Serial | None:
         kept = TimeScores(keys, unpack(held["scores"]), unpack(held["rows"]).astype(np.int64))
         if len(kept.scores) != len(keys) or len(kept.rows) != len(keys):
             raise ValueError(f"{len(kept.scores)} scores for {len(keys)} times")
-    return Serial(lags, int(body["times"]), body["b"], kept)
+    conventions = {name: body[name] for name in CONVENTIONS if name in body}
+    return Serial(lags, int(body["times"]), body["b"], kept, **conventions)
 
 
 def _plain(key: Any) -> Any:

@@ -13,7 +13,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.uncertainty.serial.record import TimeScores
 
 
-class Part(NamedTuple):
+class BlockByTime(NamedTuple):
     """The times of some rows by their codes, each once; sums of their scores; numbers of rows."""
 
     codes: np.ndarray
@@ -21,14 +21,16 @@ class Part(NamedTuple):
     rows: np.ndarray
 
 
-def part_of(codes: np.ndarray, scores: np.ndarray) -> Part:
+def block_by_time(codes: np.ndarray, scores: np.ndarray) -> BlockByTime:
     """Sums by time over rows with these codes, (n,), and scores, (n, p)."""
     order = np.argsort(codes, kind="stable")
     distinct, starts, rows = np.unique(codes[order], return_index=True, return_counts=True)
-    return Part(distinct, np.add.reduceat(scores[order], starts), rows)
+    return BlockByTime(distinct, np.add.reduceat(scores[order], starts), rows)
 
 
-def scores_by_time(parts: Iterable[Part], grouping: Grouping, p: int, memory: int) -> TimeScores:
+def scores_by_time(
+    parts: Iterable[BlockByTime], grouping: Grouping, p: int, memory: int
+) -> TimeScores:
     """Sums over all parts, added in their order.
 
     Args:

@@ -18,7 +18,7 @@ COPIES = 4
 """Copies of the scores that their sums take, about."""
 
 
-class Part(NamedTuple):
+class UnitRows(NamedTuple):
     """Rows with the codes of their units, (n,), places in time, (n,), and scores, (n, p)."""
 
     units: np.ndarray
@@ -26,8 +26,8 @@ class Part(NamedTuple):
     scores: np.ndarray
 
 
-def joined(parts: Sequence[Part]) -> Part:
-    return Part(*map(np.concatenate, zip(*parts, strict=True)))
+def _joined(parts: Sequence[UnitRows]) -> UnitRows:
+    return UnitRows(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 class Within:
@@ -42,7 +42,7 @@ class Within:
 
     def __init__(self, units: Grouping, by_value: bool, lags: int | None, memory: int):
         self.units, self.by_value, self.lags, self.memory = units, by_value, lags, memory
-        self._kept: list[Part] = []
+        self._kept: list[UnitRows] = []
         self._bytes, self._meat = 0, 0.0
         self._rows, self._done = np.zeros(0, np.int64), np.zeros(0, bool)
 
@@ -61,7 +61,7 @@ class Within:
         """Whether some units were summed before all parts had come."""
         return bool(self._done.any())
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[UnitRows]) -> None:
         """Keep the rows of all parts, or sum those of whole units where memory is full."""
         for part in parts:
             self._count(part.units)
@@ -72,7 +72,7 @@ class Within:
 
     def meat(self, lags: int) -> np.ndarray:
         """The sum over all units, (p, p)."""
-        return self._meat + self._sum(joined(self._kept), lags)
+        return self._meat + self._sum(_joined(self._kept), lags)
 
     def _count(self, units: np.ndarray) -> None:
         again = units[units < len(self._done)]
@@ -85,13 +85,13 @@ class Within:
 
     def _let_go(self) -> None:
         """Take the sums of all units but the last one, and forget their rows."""
-        part = joined(self._kept)
+        part = _joined(self._kept)
         last = part.units == part.units[-1]
         if last.all():
             raise self._too_large(f"{self._name(part.units[-1])} alone has {len(last):,} rows")
         if self.lags is None:
             raise self._too_large("lags= by the longest unit are known only after all rows")
-        before, rest = (Part(*(a[mask] for a in part)) for mask in (~last, last))
+        before, rest = (UnitRows(*(a[mask] for a in part)) for mask in (~last, last))
         self._meat = self._meat + self._sum(before, self.lags)
         done = np.zeros(len(self._rows), bool)
         done[: len(self._done)] = self._done
@@ -99,7 +99,7 @@ class Within:
         self._kept, self._done = [rest], done
         self._bytes = COPIES * rest.scores.nbytes
 
-    def _sum(self, part: Part, lags: int) -> np.ndarray:
+    def _sum(self, part: UnitRows, lags: int) -> np.ndarray:
         order = np.lexsort((part.places, part.units))
         units, places = part.units[order], part.places[order]
         twice = (np.diff(units) == 0) & (np.diff(places) == 0)

@@ -57,7 +57,7 @@ def fixed_b_intervals(
     if record.b is None:
         raise InputError(
             "fixed-b values are for rows in time order, or sums by time; these errors have lags "
-            "within units, or are of an update by time: use method='pointwise'"
+            "within units: use method='pointwise'"
         )
     half = fixed_b_quantile(1 - alpha, record.b) * se
     middle = np.where(np.isinf(half), 0.0, estimate)

@@ -37,6 +37,12 @@ def on_lags(kind: str, lags: int, source: str) -> str:
 def on_gaps(name: str, axis: Times) -> tuple[str, ...]:
     """A note on times that are not one after the other, or not one apart."""
     missing = axis.length - len(axis.places)
+    if axis.date:
+        plain, period = axis.date.replace("-", ""), "month" if axis.date.count("-") > 1 else "year"
+        return (
+            f"{name} is read as whole numbers, which look like dates such as {plain}: the last of "
+            f"a {period} is far from the next; give dates ({axis.date!r}), or time_gaps='rank'.",
+        )
     if axis.unit is None or not (missing or axis.unit != "1"):
         return ()
     gaps = f"; {missing:,} of {axis.length:,} have no rows" if missing else ""

@@ -10,7 +10,7 @@ It is taken at the estimate, by a read in the order of storage unless `time` say
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.kinds import observations
 from masgrad.fitting.uncertainty.serial import by_time, by_unit
+from masgrad.fitting.uncertainty.serial.axis import Axis
 from masgrad.fitting.uncertainty.serial.lags import (
     check_lags,
     check_times,
@@ -30,11 +31,11 @@ from masgrad.fitting.uncertainty.serial.lags import (
     on_gaps,
     on_lags,
 )
-from masgrad.fitting.uncertainty.serial.look import Codes, Look
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
+from masgrad.fitting.uncertainty.serial.score_reader import Codes, ScoreReader
 from masgrad.fitting.uncertainty.serial.small_sample import Sizes, small_sample
-from masgrad.fitting.uncertainty.serial.times import Times, times_of
-from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined
+from masgrad.fitting.uncertainty.serial.times import times_of
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
 from masgrad.types import Rows
 
 ON_EARLIER = (
@@ -76,47 +77,55 @@ def serial_meat(
 
     `earlier` is the record of rows that came before these.
     """
-    look = Look(objective, reader, sample, local.point, options)
-    time, unit = look.grouping("time"), look.grouping("unit")
+    reading = ScoreReader(objective, reader, sample, local.point, options)
+    time, unit = reading.grouping("time"), reading.grouping("unit")
     if options.cov_type == "DK" and time is None:
         raise InputError("cov_type='DK' sums scores by time; give time=, a column or an array")
     if options.cov_type == "DK" or (time and not unit):
         assert time is not None
-        meat, record, notes = _by_time(look, *time, earlier)
-        ordered = False
+        meat, record, notes = _by_time(reading, *time, earlier)
+        reads = reading.reads(ordered=False)
     elif unit:
         if earlier is not None:
             raise InputError(
                 "scores within units are not kept, so that units cannot go on in an update; fit "
                 "old and new rows together"
             )
-        meat, record, notes = _within(look, unit, time)
-        ordered = time is None
+        axis = None if time is None else Axis.of(reading, *time)
+        meat, record, notes = _within(reading, unit, axis)
+        reads = reading.reads(ordered=True) if axis is None else 2 * reading.reads(ordered=False)
     else:
-        meat, record, notes, ordered = *_in_order(look, local.rows, earlier), True
+        meat, record, notes = _in_order(reading, local.rows, earlier)
+        reads = reading.reads(ordered=True)
     count = observations(local.count, local.rows, options)
     sizes = Sizes(count, parameters, record.times)
     kind = "DK" if options.cov_type == "DK" else ("panel" if unit else "HAC")
     factor, df = small_sample(kind, options.small_sample, sizes)
     notes = notes if earlier is None else (*notes, ON_EARLIER)
-    return SerialMeat(factor * meat, df, notes, look.reads(ordered), record)
+    record = replace(
+        record,
+        chosen=options.lags is not None,
+        small_sample=options.small_sample,
+        time_gaps=options.time_gaps,
+    )
+    return SerialMeat(factor * meat, df, notes, reads, record)
 
 
 def _in_order(
-    look: Look, rows: int, earlier: Serial | None
+    reading: ScoreReader, rows: int, earlier: Serial | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Rows in their order, after earlier ones."""
     check_times(rows, "HAC", "rows")
-    lags, source = lags_of(look.options, rows)
-    if earlier is not None and look.options.lags is None:
+    lags, source = lags_of(reading.options, rows)
+    if earlier is not None and reading.options.lags in (None, earlier.lags):
         lags, source = earlier.lags, " (those of the earlier rows)"
     check_lags(lags, rows, "rows")
-    if 32 * lags * len(look.point) > look.options.memory:
+    if 32 * lags * len(reading.point) > reading.options.memory:
         raise InputError(
-            f"lags={lags:,} scores of {len(look.point)} parameters at either end of each block "
+            f"lags={lags:,} scores of {len(reading.point)} parameters at either end of each block "
             "are more than memory= holds; raise it, or take fewer lags"
         )
-    windows = joined(look.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
+    windows = joined_windows(reading.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
     record = Serial(lags, windows.rows, (lags + 1) / windows.rows, windows)
     record = record if earlier is None else earlier.then(record)
     assert isinstance(record.kept, Windows)
@@ -124,23 +133,23 @@ def _in_order(
 
 
 def _by_time(
-    look: Look, times: Grouping, codes: Codes, earlier: Serial | None
+    reading: ScoreReader, times: Grouping, codes: Codes, earlier: Serial | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Scores summed by time."""
-    kind, p = look.options.cov_type, len(look.point)
+    kind, p = reading.options.cov_type, len(reading.point)
 
-    def part(scores: np.ndarray, rows: Rows) -> by_time.Part:
-        return by_time.part_of(codes(rows), scores)
+    def part(scores: np.ndarray, rows: Rows) -> by_time.BlockByTime:
+        return by_time.block_by_time(codes(rows), scores)
 
-    parts = look.each(part, ordered=False)
-    found = by_time.scores_by_time(parts, times, p, look.options.memory)
+    parts = reading.each(part, ordered=False)
+    found = by_time.scores_by_time(parts, times, p, reading.options.memory)
     if earlier is not None:
         joined_scores = earlier.then(Serial(0, len(found.keys), None, found)).kept
         assert isinstance(joined_scores, TimeScores)
         found = joined_scores
     if kind == "HAC":
         by_time.check_single_rows(found, times.name)
-    return meat_of_times(found, times.name, look.options)
+    return meat_of_times(found, times.name, reading.options)
 
 
 def meat_of_times(
@@ -158,24 +167,20 @@ def meat_of_times(
 
 
 def _within(
-    look: Look,
-    unit: tuple[Grouping, Codes],
-    time: tuple[Grouping, Codes] | None,
+    reading: ScoreReader, unit: tuple[Grouping, Codes], axis: Axis | None
 ) -> tuple[np.ndarray, Serial, tuple[str, ...]]:
     """Scores within units: by time, or in the order of a unit's rows."""
-    (units, unit_codes), options = unit, look.options
-    axis = None if time is None else _Axis.of(*time, options.time_gaps)
-    by_value, lags = axis is not None and axis.times.unit is not None, options.lags
-    if axis is not None:
-        lags, _ = lags_of(options, len(axis.seen))
+    (units, unit_codes), options = unit, reading.options
+    by_value = axis is not None and axis.times.unit is not None
+    lags = options.lags if axis is None else lags_of(options, axis.count)[0]
     within = by_unit.Within(units, by_value, lags, options.memory)
 
-    def part(scores: np.ndarray, rows: Rows) -> by_unit.Part:
+    def part(scores: np.ndarray, rows: Rows) -> by_unit.UnitRows:
         at = np.zeros(len(scores), np.int64) if axis is None else axis.places(rows)
-        return by_unit.Part(unit_codes(rows), at, scores)
+        return by_unit.UnitRows(unit_codes(rows), at, scores)
 
-    within.add(_numbered(look.each(part, ordered=axis is None), axis is None))
-    T = within.longest if axis is None else int(axis.seen.sum())
+    within.add(_numbered(reading.each(part, ordered=axis is None), axis is None))
+    T = within.longest if axis is None else axis.count
     check_times(T, "HAC", "rows of the longest unit" if axis is None else "times")
     chosen, source = lags_of(options, T)
     lags = within.lags if within.spilled else chosen  # those of the units that are summed
@@ -186,31 +191,10 @@ def _within(
     return within.meat(lags), Serial(lags, T, None), (on_lags(name, lags, source), *gaps)
 
 
-def _numbered(parts: Iterator[by_unit.Part], by_order: bool) -> Iterator[by_unit.Part]:
+def _numbered(parts: Iterator[by_unit.UnitRows], by_order: bool) -> Iterator[by_unit.UnitRows]:
     """Parts whose places are the numbers of their rows, if nothing else says the order."""
     begin = 0
     for part in parts:
         n = len(part.units)
         yield part._replace(places=np.arange(begin, begin + n)) if by_order else part
         begin += n
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """The times of a column, all of which earlier reads have seen, and those that rows have."""
-
-    name: str
-    times: Times
-    codes: Codes
-    seen: np.ndarray
-
-    @classmethod
-    def of(cls, times: Grouping, codes: Codes, gaps: str) -> "_Axis":
-        keys = [times.keys.key(code) for code in range(times.size)]
-        return cls(times.name, times_of(times.name, keys, gaps), codes, np.zeros(len(keys), bool))
-
-    def places(self, rows: Rows) -> np.ndarray:
-        """The places of rows, whose times are seen."""
-        codes = self.codes(rows)
-        self.seen[codes] = True
-        return self.times.places[codes]

@@ -55,12 +55,24 @@ class Serial:
         b: (L + 1) / T, for critical values at a fixed share of the times (`fixed_b`); None within
             the units of a panel, of which there are many.
         kept: windows over rows in order, or scores by time; None within units.
+        chosen: whether the user chose L, rather than the rule for T times.
+        small_sample: the convention of the factor and of the degrees of freedom.
+        time_gaps: "value" or "rank", between times.
     """
 
     lags: int
     times: int
     b: float | None
     kept: Windows | TimeScores | None = None
+    chosen: bool = False
+    small_sample: str = "fixest"
+    time_gaps: str = "value"
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The keywords of a call that rows which follow get as these had them."""
+        lags = self.lags if self.chosen else None
+        return {"lags": lags, "small_sample": self.small_sample, "time_gaps": self.time_gaps}
 
     def in_coordinates(self, T: np.ndarray) -> "Serial":
         """The same record where phi = T phi', in phi'."""

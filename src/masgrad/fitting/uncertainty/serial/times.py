@@ -30,10 +30,12 @@ class Times:
     Args:
         places: on the axis, (T,), from 0 on.
         unit: the distance of two places in words, such as "7 days"; None by rank.
+        date: how a date is written that all times look like, which are read as whole numbers.
     """
 
     places: np.ndarray
     unit: str | None
+    date: str = ""
 
     @property
     def length(self) -> int:
@@ -89,10 +91,12 @@ def _by_value(name: str, keys: Sequence[Any]) -> Times:
             f"{name} holds {odd!r} as a time; times are whole numbers, or dates such as "
             "'2024-01-31', all of one kind; time_gaps='rank' takes all that can be sorted"
         )
-    values, unit = _numbers(times, kinds.pop())
+    kind = kinds.pop()
+    values, unit = _numbers(times, kind)
+    date_like = _date_like(values) if kind is int else ""
     values -= values.min()
     step = int(np.gcd.reduce(values)) or 1
-    return Times(values // step, _in_words(step, unit))
+    return Times(values // step, _in_words(step, unit), date_like)
 
 
 def _in_words(step: int, unit: str) -> str:
@@ -111,6 +115,20 @@ def _numbers(times: list[Any], kind: type) -> tuple[np.ndarray, str]:
             return np.array([12 * d.year + d.month for d in times]), "month"
         return np.array([d.toordinal() for d in times]), "day"
     return np.array(times, np.int64), "month" if kind is _Month else ""
+
+
+def _date_like(values: np.ndarray) -> str:
+    """A date such as '2024-01' if whole numbers look like 202401, in several years; or ''.
+
+    Likewise '2024-01-31' for 20240131, in several months. Their distances are not those of dates.
+    """
+    for digits, example in ((2, "2024-01"), (4, "2024-01-31")):
+        year, rest = np.divmod(values, 10**digits)
+        month, day = (rest, np.ones_like(rest)) if digits == 2 else np.divmod(rest, 100)
+        alike = (year >= 1800) & (year <= 2200) & (month >= 1) & (month <= 12)
+        if (alike & (day >= 1) & (day <= 31)).all() and len(np.unique(values // 100)) > 1:
+            return example
+    return ""
 
 
 def _alike(keys: Sequence[Any]) -> list[Any]:

@@ -69,7 +69,7 @@ class Windows:
         return (self.inner + sum(W.T @ W for W in ends)) / (self.lags + 1)
 
 
-def joined(stretches: Iterable[Windows]) -> Windows:
+def joined_windows(stretches: Iterable[Windows]) -> Windows:
     """The sums over stretches that follow each other."""
     return reduce(Windows.then, stretches)
 

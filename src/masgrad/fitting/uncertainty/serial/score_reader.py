@@ -1,4 +1,4 @@
-"""One look at the scores of all rows at an estimate, block by block."""
+"""Scores of all rows at an estimate, block by block."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ Codes = Callable[[Rows], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at the scores of all rows at an estimate."""
+class ScoreReader:
+    """Reads the scores of all rows at an estimate."""
 
     objective: Objective
     reader: Reader
@@ -35,10 +35,12 @@ class Look:
 
     def each(self, part: Callable[[np.ndarray, Rows], Any], ordered: bool) -> Iterator[Any]:
         """`part` of the scores and rows of each block."""
+        return self.each_rows(
+            lambda rows: part(scores_of(self.objective, self.point, rows), rows), ordered
+        )
 
-        def work(rows: Rows) -> Any:
-            return part(scores_of(self.objective, self.point, rows), rows)
-
+    def each_rows(self, work: Callable[[Rows], Any], ordered: bool) -> Iterator[Any]:
+        """`work` on the rows of each block."""
         if self.sample.complete and not ordered:
             return map(work, blocks(self.sample.rows))
         workers = self.reader.workers(self.objective, self.reader.source.count)
