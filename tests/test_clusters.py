@@ -381,3 +381,21 @@ def test_blocks_of_a_stream_carry_the_same_clusters(rng, second, said):
     blocks = [mg.Block(X, y, clusters=keys), second(X, y, keys)]
     with pytest.raises(mg.errors.InputError, match=said):
         mg.fit(mg.Linear(), mg.Stream(lambda: iter(blocks)))
+
+
+def test_keys_are_of_one_kind_in_all_blocks(rng):
+    X, y, keys = rng.normal(size=(30, 2)), rng.normal(size=30), np.arange(30) % 10
+
+    def blocks():
+        yield mg.Block(X, y, clusters=keys)
+        yield mg.Block(X, y, clusters=keys.astype(str))
+
+    with pytest.raises(mg.errors.InputTypeError, match="text in later rows, and numbers"):
+        mg.fit(mg.Linear(), mg.Stream(blocks))
+
+
+def test_predictions_ask_for_keys_of_the_kind_of_the_fit(rng):
+    table = pd.DataFrame({"x": rng.normal(size=60), "firm": np.arange(60) % 6})
+    r = mg.glm("y ~ x | firm", table.assign(y=table.x + rng.normal(size=60)))
+    with pytest.raises(mg.errors.InputTypeError, match="firm holds text here, and numbers"):
+        r.predict(table.assign(firm=table.firm.astype(str)))

@@ -79,6 +79,7 @@ class Keys:
         if values.dtype.kind == "f":
             return self._of_floats(values)
         if values.dtype.kind in "iub":
+            self._check_kind(text=False)
             with self._lock:
                 return self._of_integers(values)
         return self._of_objects(values)
@@ -90,8 +91,20 @@ class Keys:
             if not issubclass(kind, PLAIN):
                 odd = next(key for key in keys if type(key) is kind)
                 raise InputTypeError(f"{self.name} holds {odd!r:.60}: {KINDS_OF_KEYS}")
+        if any(isinstance(key, str) for key in keys):
+            self._check_kind(text=True)
         with self._lock:
             return self._codes(keys)
+
+    def _check_kind(self, text: bool) -> None:
+        """Refuse text after numbers, or numbers after text: 3 and "3" would be two keys."""
+        if self.values and isinstance(self.values[0], str) != text:
+            now, before = ("text", "numbers") if text else ("numbers", "text")
+            where = "in later rows" if self._learns else "here"
+            raise InputTypeError(
+                f"{self.name} holds {now} {where}, and {before} in the rows of the fit before: "
+                "keys are of one kind, for 3 and '3' would be two; convert one to the other"
+            )
 
     def key(self, code: int) -> Any:
         """The key of a code."""
