@@ -4,7 +4,7 @@ Where a short step still carries rows to their boundary, a recession direction i
 that are separated along it are left out, and the fit begins anew, as long as there is one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from masgrad.fitting.effects.eliminate import Eliminated, eliminate
 from masgrad.fitting.effects.fits.counts import Counted
 from masgrad.fitting.effects.fits.first import Stage, first_stage
 from masgrad.fitting.effects.fits.newton import EffectNewton, Elimination, solution
+from masgrad.fitting.effects.rows.boundary_reads import BoundaryReader, Fits
 from masgrad.fitting.effects.rows.design import EffectRows
 from masgrad.fitting.effects.rows.interior import directions
 from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader, is_least_squares
@@ -159,17 +160,16 @@ def _recession(task: Task, effects: EffectReader, done: LevelEstimate) -> Recess
         return eliminate(sums, start, threads=options.threads, memory=options.memory)
 
     shapes = [(size, len(design.columns)) for size in design.sizes]
-    along = directions(effects.sums_inside, effects.sides, eliminated, shapes)
+    reader = BoundaryReader(effects)
+    along = directions(reader.sums_inside, reader.sides, eliminated, shapes)
 
     def read(fit: Vector | None, holding: Sequence[Vector]) -> Look:
-        def choose(
-            rows: EffectRows, s: np.ndarray, fitted: Callable[[Vector], np.ndarray]
-        ) -> Target:
+        def choose(rows: EffectRows, s: np.ndarray, fitted: Fits) -> Target:
             if fit is None:
-                return effects.carried(done.point, step, rows, s)
+                return reader.carried(done.point, step, rows, s)
             return rectified(s, fitted(fit), map(fitted, holding))
 
-        return effects.target(along, choose)
+        return reader.target(along, choose)
 
     found = rectify(read, eliminated)
     return None if found is None else design.recession(along.vector(found), effects.family)

@@ -6,7 +6,7 @@ Parts are summed by threads and added in their order, so that the number of thre
 digit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -17,10 +17,8 @@ from masgrad.data.designs.group_sums import sums_of_rows
 from masgrad.fitting.effects.part import met_levels, part_of
 from masgrad.fitting.effects.rows.design import EffectDesign, EffectRows
 from masgrad.fitting.effects.rows.facts import Facts
-from masgrad.fitting.effects.rows.interior import Directions, Sides, less_means
 from masgrad.fitting.effects.rows.kept import RowFacts
 from masgrad.fitting.effects.rows.parts import each_part
-from masgrad.fitting.effects.rows.recession import Look, Target, boundary, carried
 from masgrad.fitting.effects.tables import ByLevel, EffectSums
 from masgrad.fitting.effects.total import Room, total_of
 from masgrad.fitting.levels.arrow import Vector
@@ -127,69 +125,7 @@ class EffectReader:
 
         return self._read(work, partial(self._curvature, at=at))
 
-    def sums_inside(self, means: Sequence[np.ndarray]) -> EffectSums:
-        """Sums over interior rows of columns less the means of their levels."""
-
-        def inside(rows: EffectRows) -> np.ndarray:
-            return (boundary(self.family, rows.y) == 0).astype(np.float64)
-
-        def work(rows: EffectRows) -> EffectSums:
-            return part_of(less_means(rows, means), rows.codes, inside(rows))
-
-        return self._total(self._each(work), inside)
-
-    def sides(self, means: Sequence[np.ndarray]) -> Sides:
-        """Products of such columns over interior rows, and over those at the boundary."""
-
-        def work(rows: EffectRows) -> np.ndarray:
-            X, inner = less_means(rows, means), boundary(self.family, rows.y) == 0
-            return np.stack([np.dot(part.T, part) for part in (X[inner], X[~inner])])
-
-        q = len(self.design.columns)
-        return Sides(*sum(self._each(work), np.zeros((2, q, q))))
-
-    def target(
-        self,
-        along: Directions,
-        choose: Callable[[EffectRows, np.ndarray, Callable[[Vector], np.ndarray]], Target],
-    ) -> Look:
-        """Sums of a target of the rectifier, fitted by some directions and the effects.
-
-        `choose` gives the target of rows with their sides, and what their fits were.
-        """
-
-        def seen(rows: EffectRows) -> tuple[np.ndarray, Target]:
-            Z = along.columns(rows)
-
-            def fitted(fit: Vector) -> np.ndarray:
-                return Z @ fit.columns + self.design.effects_of(rows, fit.levels)
-
-            return Z, choose(rows, boundary(self.family, rows.y), fitted)
-
-        def work(rows: EffectRows) -> tuple[EffectSums, float, float]:
-            Z, on = seen(rows)
-            return part_of(Z, rows.codes, on.weights, on.u), on.top, on.wrong
-
-        top = wrong = 0.0
-
-        def each() -> Iterator[EffectSums]:
-            nonlocal top, wrong
-            for sums, own, off in self._each(work):
-                top, wrong = max(top, own), max(wrong, off)
-                yield sums
-
-        sums = self._total(each(), lambda rows: seen(rows)[1].weights)
-        return Look(sums, top, wrong)
-
-    def carried(self, at: Vector, step: Vector, rows: EffectRows, s: np.ndarray) -> Target:
-        """The rectifier's first target: rows that a step carries to their boundary."""
-        with np.errstate(all="ignore"):
-            t = self.design.predictors(rows, at)
-            r, w = self.family.slope_and_curvature(t, rows.y)
-            own = np.nan_to_num(np.abs(r) / w, posinf=0.0)  # of a mean at its limit
-        return carried(s, self.design.moves(rows, step), own)
-
-    def _each(self, work: Callable[[EffectRows], Done]) -> Iterator[Done]:
+    def each(self, work: Callable[[EffectRows], Done]) -> Iterator[Done]:
         """Results of `work` on the kept rows, part by part."""
 
         def of_block(block: Rows) -> Done | None:
@@ -256,11 +192,12 @@ class EffectReader:
                     facts.add(*part.first)
                 yield part.sums
 
-        sums = self._total(each(), weights)
+        sums = self.total(each(), weights)
         weight, loss, squares = map(float, scalars[:3])
         return EffectRead(sums, rows, weight, loss, squares, scalars[3:], pace)
 
-    def _total(self, parts: Iterator[EffectSums], weights: Weights) -> EffectSums:
+    def total(self, parts: Iterator[EffectSums], weights: Weights) -> EffectSums:
+        """The sum over parts, for rows with these weights."""
         known = tuple(grouping.size for grouping in self.design.groupings)
         room = Room(known, self.most_pairs, partial(self._products, weights))
         return total_of(parts, lambda: self.design.sizes, room)
