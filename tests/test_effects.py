@@ -264,6 +264,30 @@ def test_rows_are_left_out_until_none_is_single():
     assert mask is not None and mask.tolist() == [True] * 4 + [False] * 3
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_singles_in_memory_are_those_of_looks_at_all_rows(K, weighted, rng, monkeypatch):
+    monkeypatch.setattr("masgrad.fitting.effects.rows.kept.FEW_LOOKS", 0)
+    for n in (30, 60, 200):
+        codes = rng.integers(0, 40, (n, K)).astype(np.int32)
+        weight = rng.integers(1, 3, n) * 1.0 if weighted else None
+        cut = (slice(0, n // 2), slice(n // 2, n))
+        parts = [RowFacts(codes[c], None, None if weight is None else weight[c]) for c in cut]
+        slow = kept_rows(lambda parts=parts: parts, (40,) * K, True)
+        quick = kept_rows(lambda parts=parts: parts, (40,) * K, True, parts)
+        assert (slow.rows, slow.single, slow.weight) == (quick.rows, quick.single, quick.weight)
+        for a, b in zip(slow.live, quick.live, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_long_chain_of_singles_is_followed():
+    links = np.arange(40_000, dtype=np.int32)
+    codes = np.stack([links // 2, (links + 1) // 2], 1)
+    part = RowFacts(codes, None, None)
+    kept = kept_rows(lambda: [part], (20_000, 20_001), True, [part])
+    assert (kept.rows, kept.single) == (0, 40_000)
+
+
 def test_a_row_that_stands_for_two_is_not_single():
     codes, weight = np.array([[0], [1], [1]], np.int32), np.array([2.0, 1.0, 1.0])
     assert kept_rows(lambda: [RowFacts(codes, None, weight)], (2,), True).all

@@ -187,18 +187,22 @@ def _notes(task: Task, found: Estimated, effects: Effects) -> list[str]:
             f"{found.product_reads} more reads stood in for them; give more memory."
         )
     if kept.single:
-        notes.append(f"{kept.single:,} rows left out: each is the only one of a level.")
+        notes.append(f"{_rows(kept.single)} left out: each is the only one of a level.")
     if kept.one_sided:
         notes.append(
-            f"{kept.one_sided:,} rows left out: their level's responses are all at one end of "
+            f"{_rows(kept.one_sided)} left out: their level's responses are all at one end of "
             "their range, and its effect is infinite."
         )
     if found.separated:
         notes.append(
-            f"{found.separated:,} rows left out: they are separated, and their likelihood is 1 in "
+            f"{_rows(found.separated)} left out: they are separated, and their likelihood is 1 in "
             "the limit."
         )
     most = int(np.argmax(effects.sizes))
     name, size = effects.groupings[most].name, effects.sizes[most]
     count = observations(kept.weight, kept.rows, task.options)
     return notes + incidental_parameters(task.model, name, size, count)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

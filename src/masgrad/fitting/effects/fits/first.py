@@ -156,7 +156,7 @@ def _kept(task: Task, effects: EffectReader, read: EffectRead, facts: Facts) -> 
         return Kept(live, read.rows, read.weight)
     known = facts.rows
     parts = partial(_facts, effects) if known is None else lambda: known
-    kept = kept_rows(parts, design.sizes, options.weights_type == "frequency")
+    kept = kept_rows(parts, design.sizes, options.weights_type == "frequency", known)
     by = " and ".join(grouping.name for grouping in design.groupings)
     if not kept.rows:
         raise IdentificationError(

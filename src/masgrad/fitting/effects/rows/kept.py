@@ -13,11 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from masgrad.fitting.effects.rows.peeling import single_rows
 from masgrad.fitting.levels.start import lowest_mean
 from masgrad.models.families.family import Family
 
 ABOVE, BELOW = 1, 2
 """Bits: a response above the lowest one that there may be, or below the highest."""
+
+
+FEW_LOOKS = 4
+"""Looks at all rows, after which chains of single rows are followed link by link."""
 
 
 class RowFacts(NamedTuple):
@@ -91,30 +96,68 @@ Parts = Callable[[], Iterable[RowFacts]]
 """The facts of all rows, part by part; called again for every look at them."""
 
 
-def kept_rows(parts: Parts, sizes: Sequence[int], frequencies: bool) -> Kept:
+def kept_rows(
+    parts: Parts,
+    sizes: Sequence[int],
+    frequencies: bool,
+    held: Sequence[RowFacts] | None = None,
+) -> Kept:
     """The rows that are kept.
 
     Args:
         parts: the facts of all rows.
         sizes: number of levels of each grouping.
         frequencies: whether weights are numbers of rows.
+        held: the facts, if memory holds them.
     """
     tally = _Tally(sizes, frequencies)
     for part in parts():
         tally.add(part, None)
     live = tuple(counts > 0 for counts in tally.counts)
-    dropped = {"single": 0, "one_sided": 0}
+    dropped, looks = {"single": 0, "one_sided": 0}, 0
     while (found := tally.next_dead(live)) is not None:
         why, dead = found
-        after = tuple(a & ~d for a, d in zip(live, dead, strict=True))
-        before = tally.rows
-        for part in parts():
-            gone = _of_levels(live, part.codes) & ~_of_levels(after, part.codes)
-            if gone.any():
-                tally.add(part, gone)
+        before, looks = tally.rows, looks + 1
+        if why == "single" and held is not None and looks > FEW_LOOKS:
+            live = _without_singles(tally, live, held)
+        else:
+            live = _without(tally, live, dead, parts())
         dropped[why] += before - tally.rows
-        live = after
+    live = tuple(a & (counts > 0) for a, counts in zip(live, tally.counts, strict=True))
     return Kept(live, tally.rows, tally.weight, **dropped)
+
+
+def _without(
+    tally: "_Tally",
+    live: tuple[np.ndarray, ...],
+    dead: Sequence[np.ndarray],
+    parts: Iterable[RowFacts],
+) -> tuple[np.ndarray, ...]:
+    """The levels that are left without the dead ones and their rows."""
+    after = tuple(a & ~d for a, d in zip(live, dead, strict=True))
+    for part in parts:
+        gone = _of_levels(live, part.codes) & ~_of_levels(after, part.codes)
+        if gone.any():
+            tally.add(part, gone)
+    return after
+
+
+def _without_singles(
+    tally: "_Tally", live: tuple[np.ndarray, ...], held: Sequence[RowFacts]
+) -> tuple[np.ndarray, ...]:
+    """The levels that are left when no level has a single row."""
+    codes = np.concatenate([part.codes for part in held])
+    more = None
+    if tally.frequencies and held[0].weight is not None:
+        more = np.concatenate([part.weight for part in held]) > 1  # pyright: ignore
+    gone = single_rows(codes, _of_levels(live, codes), tally.counts, more)
+    start = 0
+    for part in held:
+        own = gone[start : start + len(part.codes)]
+        start += len(own)
+        if own.any():
+            tally.add(part, own)
+    return tuple(a & (counts > 0) for a, counts in zip(live, tally.counts, strict=True))
 
 
 def _of_levels(live: Sequence[np.ndarray], codes: np.ndarray) -> np.ndarray:
