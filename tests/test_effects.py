@@ -8,7 +8,8 @@ import pytest
 
 import masgrad as mg
 from masgrad.data.formula.formulas import parse
-from masgrad.data.groupings.keys import CombinedKeys, Keys
+from masgrad.data.groupings.combined import CombinedKeys
+from masgrad.data.groupings.keys import Keys
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.effects.rows.kept import ABOVE, BELOW, RowFacts, kept_rows
 

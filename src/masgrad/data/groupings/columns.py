@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from masgrad.data.groupings.combined import CombinedKeys
 from masgrad.data.groupings.grouping import Grouping
-from masgrad.data.groupings.keys import CombinedKeys, Keys
+from masgrad.data.groupings.keys import Keys
 from masgrad.errors import InputError
 
 

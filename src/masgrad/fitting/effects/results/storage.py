@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from masgrad.data.groupings.combined import keys_from_json
 from masgrad.data.groupings.grouping import Grouping
-from masgrad.data.groupings.keys import Keys
 from masgrad.fitting.effects.results.fitted import Effects, EffectsFitted
 from masgrad.fitting.effects.rows.recession import Recession
 from masgrad.fitting.fitted import Fitted
@@ -41,7 +41,7 @@ def with_effects(fitted: Fitted, saved: dict[str, Any]) -> EffectsFitted:
 
 
 def _grouping(saved: dict[str, Any]) -> Grouping:
-    return Grouping(saved["name"], "effects", Keys.from_json(saved["keys"]))
+    return Grouping(saved["name"], "effects", keys_from_json(saved["keys"]))
 
 
 def _labels(pair: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:

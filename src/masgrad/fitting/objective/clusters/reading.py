@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, blocks
+from masgrad.data.groupings.combined import CombinedKeys
 from masgrad.data.groupings.grouping import Grouping, places_of_role
-from masgrad.data.groupings.keys import CombinedKeys, Keys
+from masgrad.data.groupings.keys import Keys
 from masgrad.data.regression import groups_of
 from masgrad.data.source import Source
 from masgrad.data.together import Together
