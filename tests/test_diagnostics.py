@@ -264,3 +264,16 @@ def test_the_condition_number_is_that_of_the_given_columns(rows, rng):
     assert separated.status is mg.Status.SEPARATED
     assert separated.fit_info.condition == pytest.approx(others.fit_info.condition, rel=0.05)
     assert f"{separated.fit_info.condition:.3g}" in separated.summary()
+
+
+def test_an_order_beyond_that_of_clusters_asks_for_what_clusters_share(rng):
+    """Persons of four years, sorted by region, which shifts all of a region's responses."""
+    person = np.repeat(np.arange(10_000), 4)
+    region = np.repeat(rng.normal(size=20), 2000)
+    X = np.column_stack([np.ones(40_000), rng.normal(size=40_000)])
+    y = X @ [1.0, 0.5] + rng.normal(size=10_000)[person] + region + rng.normal(size=40_000)
+    r = mg.fit(mg.Linear(), (X, y), clusters=person)
+    said = next(d for d in r.diagnostics if d.name == "order of rows")
+    assert not said.ok and "more than clusters or lags explain" in said.sentence
+    alone = mg.fit(mg.Linear(), (X, y - region), clusters=person)
+    assert next(d for d in alone.diagnostics if d.name == "order of rows").ok

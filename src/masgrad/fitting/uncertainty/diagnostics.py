@@ -92,7 +92,7 @@ def diagnose(
     seen = monitor.has_segments and not found.perfect  # whose gradients are rounding errors
     surprise, place = monitor.outlying_segment(found.noise, reader.source.ordered)
     return [
-        _order(found.drift, seen),
+        _order(found.drift, seen, found.meat is not None and found.meat.is_dependent),
         _blocks(surprise, place, seen and place != ""),
         _condition(condition_number(objective, found), names),
         *_identification(objective, found.null, names, settled, where_empty(reader, found)),
@@ -120,12 +120,19 @@ def condition_number(objective: Objective, found: Uncertainty) -> float:
     return float((values[0] / values[-1]) ** 2)
 
 
-def _order(drift: float, examined: bool) -> Diagnostic:
+def _order(drift: float, examined: bool, dependent: bool) -> Diagnostic:
+    """`dependent` says whether errors allow for clusters, or for neighbours in time."""
     ok = drift <= DRIFT_LIMIT if examined else None
     if ok is None:
         said = NOT_EXAMINED
     elif ok:
         said = f"gradients drift no more than in a random order ({drift:.1f} standard deviations)."
+    elif dependent:
+        said = (
+            f"gradients drift {drift:.0f} standard deviations more than clusters or lags explain: "
+            "rows are sorted, or clusters are alike as well; if they share something, such as a "
+            "region, intervals are too short without it: clusters=['person', 'region']."
+        )
     else:
         said = (
             f"neighbouring rows are alike: gradients drift {drift:.0f} standard deviations more "
