@@ -10,7 +10,7 @@ row by row (`shifts`), and the effects take that up.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -140,7 +140,7 @@ class EffectDesign:
         if mask is None or mask.all():
             return rows
         chosen = np.flatnonzero(mask)
-        return pick(lambda a: a[chosen], rows)
+        return pick(lambda a: _only(a, chosen), rows)
 
     def rows(self, block: Rows) -> EffectRows:
         """The rows of a block that are kept."""
@@ -206,3 +206,12 @@ class EffectDesign:
         if self.shifts is not None:
             found = [a - U @ at.columns for a, U in zip(found, self.shifts, strict=True)]
         return (found[0] - self.centre @ at.columns, *found[1:])
+
+
+def _only(a: Any, rows: np.ndarray) -> Any:
+    """Some rows of an array, or of a design; take frees the interpreter for other threads."""
+    if not isinstance(a, np.ndarray):
+        return a[rows]
+    if a.ndim == 2 and a.flags.f_contiguous:
+        return a.T.take(rows, axis=1, mode="clip").T
+    return a.take(rows, axis=0, mode="clip")
