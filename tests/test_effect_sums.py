@@ -1,5 +1,6 @@
 """Fixed effects by sums: against dense dummies, exact solutions and the rank of the dummies."""
 
+from functools import reduce
 from itertools import combinations
 from typing import Any
 
@@ -53,12 +54,33 @@ def dense_fit(X, codes, w, z):
 def test_room_for_levels_changes_no_sum(expected):
     X, codes, w, z = panel((12, 7))
     parts = [part_of(X[a], codes[a], w[a], z[a]) for a in np.split(np.arange(len(X)), (150,))]
-    room = total.Room(expected, np.inf, lambda x: x)
-    grown, known = total_of(parts), total_of(parts, None, room)
+    room = total.Room(expected)
+    grown, known = total_of(parts), total_of(parts, room)
     assert known.sizes == grown.sizes
     for a, b in zip(grown.levels, known.levels, strict=True):
         assert_array_equal(a.sums, b.sums)
         assert_array_equal(a.rows, b.rows)
+
+
+@pytest.mark.parametrize("most_pairs", [np.inf, 60], ids=["pairs", "components"])
+def test_totals_of_shards_join(most_pairs):
+    X, codes, w, z = panel((12, 9))
+    codes[:, 1] = np.where(codes[:, 0] < 6, codes[:, 1] % 4, 4 + codes[:, 1] % 5)  # two components
+    pieces = [part_of(X[a], codes[a], w[a], z[a]) for a in np.split(np.arange(len(X)), (90, 250))]
+    one, shards = total.GrowingSums(total.Room(most_pairs=most_pairs)), []
+    for piece in pieces:
+        one.add(piece)
+        shard = total.GrowingSums(total.Room(most_pairs=most_pairs if len(shards) else 5))
+        shard.add(piece)
+        shards.append(shard)
+    shards[0].room = one.room
+    found = reduce(total.GrowingSums.join, shards).sums(products=lambda x: x)
+    known = one.sums(products=lambda x: x)
+    assert_allclose(found.products, known.products, rtol=1e-12)
+    for a, b in zip(found.levels, known.levels, strict=True):
+        assert_allclose(a.sums, b.sums, rtol=1e-12, atol=1e-12)
+        assert_array_equal(a.rows, b.rows)
+    assert found.components(0, 1).count == known.components(0, 1).count == 2
 
 
 def table_of(sums, k, m):
@@ -124,7 +146,9 @@ def test_the_order_of_parts_does_not_matter_and_levels_may_come_late():
 
 def test_levels_without_rows_have_a_place_if_told():
     X, codes, w, z = panel((5, 3))
-    sums = total_of([part_of(X, codes, w, z)], sizes=lambda: (8, 6))
+    growing = total.GrowingSums(total.Room())
+    growing.add(part_of(X, codes, w, z))
+    sums = growing.sums((8, 6))
     assert sums.sizes == (8, 6)
     found, known = eliminate(sums), eliminate(part_and_total(X, codes, w, z))
     assert_allclose(found.within, known.within)

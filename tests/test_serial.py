@@ -1,6 +1,7 @@
 """Rows that depend on their neighbours in time: Newey-West and Driscoll-Kraay."""
 
 from datetime import date
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from masgrad.fitting.uncertainty.serial.fixed_b import fixed_b_quantile
 from masgrad.fitting.uncertainty.serial.lags import on_gaps
 from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
 from masgrad.fitting.uncertainty.serial.times import times_of
-from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps
 
 EXACT = {"passes": "converge", "precision": "double"}
 
@@ -53,7 +54,7 @@ def panel(units=30, times=20, seed=0, share=0.8):
 @pytest.mark.parametrize("cuts", [(), (20,), (1, 2, 3, 4, 30), tuple(range(1, 40))])
 def test_windows_joined_in_order_are_the_sum_over_all_pairs(rng, lags, cuts):
     g = rng.normal(size=(40, 3))
-    found = joined_windows([Windows.of(part, lags) for part in np.split(g, cuts)])
+    found = reduce(Windows.then, (Windows.of(part, lags) for part in np.split(g, cuts)))
     np.testing.assert_allclose(found.meat, by_double_loop(g, np.arange(40), lags), rtol=1e-12)
     assert found.rows == 40
 

@@ -89,13 +89,24 @@ class GrowingComponents:
         apart = np.flatnonzero(a != b)
         if pairs.weights is not None:
             apart = apart[pairs.weights[apart] > 0]
-        if len(apart):
-            met, ends = np.unique([a[apart], b[apart]], return_inverse=True)
-            start, end = ends.reshape(2, -1)
-            joined = _joined_labels(start, end, len(met))
-            now = np.arange(len(self.labels))
-            now[met] = met[np.unique(joined, return_index=True)[1]][joined]
-            self.labels = now[self.labels]
+        self._join_labels(a[apart], b[apart])
+
+    def _join_labels(self, a: np.ndarray, b: np.ndarray) -> None:
+        if not len(a):
+            return
+        met, ends = np.unique([a, b], return_inverse=True)
+        start, end = ends.reshape(2, -1)
+        joined = _joined_labels(start, end, len(met))
+        now = np.arange(len(self.labels))
+        now[met] = met[np.unique(joined, return_index=True)[1]][joined]
+        self.labels = now[self.labels]
+
+    def join(self, other: "GrowingComponents") -> None:
+        """Join the levels that others found joined: each with the first level of its component."""
+        levels = np.flatnonzero(other.labels != np.arange(len(other.labels)))
+        size = max(len(self.labels), len(other.labels))
+        self.labels = np.append(self.labels, np.arange(len(self.labels), size))
+        self._join_labels(self.labels[levels], self.labels[other.labels[levels]])
 
     def components(self, first: np.ndarray, second: np.ndarray) -> Components:
         """The components of the levels that have rows, of which these are masks."""

@@ -5,7 +5,7 @@ many as those joined before, so that joining all of them takes a few passes. Bey
 they are let go, and connected components alone are kept.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import combinations
 from typing import NamedTuple
 
@@ -26,46 +26,42 @@ class Room(NamedTuple):
     Args:
         levels: of each grouping, from the start.
         most_pairs: of levels.
-        products: with pairs, beyond that.
     """
 
-    levels: tuple[int, ...]
-    most_pairs: float
-    products: Products
+    levels: tuple[int, ...] = ()
+    most_pairs: float = np.inf
 
 
-def total_of(
-    parts: Iterable[EffectSums],
-    sizes: Callable[[], tuple[int, ...]] | None = None,
-    room: Room | None = None,
-) -> EffectSums:
-    """The sum of parts, added in their order: tables of all levels, each pair of levels once.
-
-    `sizes` are the numbers of levels, known after the last part, if some may have no rows; without
-    `room` all pairs are kept.
-    """
-    total = None
+def total_of(parts: Iterable[EffectSums], room: Room | None = None) -> EffectSums:
+    """The sum of parts, added in their order: tables of all levels, each pair of levels once."""
+    total = GrowingSums(room or Room())
     for part in parts:
-        total = _Total(part, room) if total is None else total
         total.add(part)
-    if total is None:
-        raise InputError("the data hold no rows; at least one observation is needed")
-    return total.sums(None if sizes is None else sizes())
+    return total.sums()
 
 
-class _Total:
+class GrowingSums:
     """Tables that grow: the sum of the parts seen so far."""
 
-    def __init__(self, like: EffectSums, room: Room | None):
-        q, self.room = len(like.products), room
-        self.products = np.zeros((q, q))
-        levels = (0,) * len(like.levels) if room is None else room.levels
-        self.tables = [_GrowingTable(q, size) for size in levels]
-        batch = PAIR_BATCH if room is None else min(PAIR_BATCH, room.most_pairs)
-        self.pairs = [_GrowingPairs(batch) for _ in like.pairs]
+    def __init__(self, room: Room):
+        self.room = room
+        self.products: np.ndarray | None = None
+        self.tables: list[_GrowingTable] = []
+        self.pairs: list[_GrowingPairs] = []
         self.joined: list[GrowingComponents] | None = None
 
+    def _begin(self, like: EffectSums) -> None:
+        q = len(like.products)
+        self.products = np.zeros((q, q))
+        levels = self.room.levels or (0,) * len(like.levels)
+        self.tables = [_GrowingTable(q, size) for size in levels]
+        batch = min(PAIR_BATCH, self.room.most_pairs)
+        self.pairs = [_GrowingPairs(batch) for _ in like.pairs]
+
     def add(self, part: EffectSums) -> None:
+        """Add a part."""
+        if self.products is None:
+            self._begin(part)
         self.products += part.products
         for table, levels in zip(self.tables, part.levels, strict=True):
             table.add(levels)
@@ -75,14 +71,44 @@ class _Total:
             self._let_go()
 
     def _are_too_many(self, pairs: int) -> bool:
-        return self.room is not None and pairs > self.room.most_pairs
+        return pairs > self.room.most_pairs
 
     def _let_go(self) -> None:
         """Keep connected components instead of pairs."""
         self.joined = [GrowingComponents(pairs.parts) for pairs in self.pairs]
         self.pairs = []
 
-    def sums(self, sizes: tuple[int, ...] | None) -> EffectSums:
+    def join(self, later: "GrowingSums") -> "GrowingSums":
+        """These sums with those of rows that follow."""
+        if later.products is None or self.products is None:
+            return later if self.products is None else self
+        self.products += later.products
+        for table, more in zip(self.tables, later.tables, strict=True):
+            table.add(more.of_size(more.size))
+        if later.joined is not None and self.joined is None:
+            self._let_go()
+        if later.joined is not None:
+            for mine, others in zip(self.joined or (), later.joined, strict=True):
+                mine.join(others)
+            return self
+        for grown, more in zip(self.joined or self.pairs, later.pairs, strict=True):
+            for part in more.parts:
+                grown.add(part)
+        if self._are_too_many(sum(pairs.size for pairs in self.pairs)):
+            self._let_go()
+        return self
+
+    def sums(
+        self, sizes: tuple[int, ...] | None = None, products: Products | None = None
+    ) -> EffectSums:
+        """The sums over all parts.
+
+        Args:
+            sizes: numbers of levels, if some may have no rows.
+            products: with pairs, should they be more than memory holds.
+        """
+        if self.products is None:
+            raise InputError("the data hold no rows; at least one observation is needed")
         every = [pairs.all() for pairs in self.pairs]
         if self._are_too_many(sum(map(len, every))):
             self._let_go()
@@ -90,11 +116,10 @@ class _Total:
         tables = [table.of_size(size) for table, size in zip(self.tables, sizes, strict=True)]
         if self.joined is None:
             return EffectSums(self.products, tuple(tables), tuple(every))
-        assert self.room is not None
+        assert products is not None
         met = combinations([table.weights > 0 for table in tables], 2)
         found = (one.components(*live) for one, live in zip(self.joined, met, strict=True))
-        unpaired = Unpaired(self.room.products, tuple(found))
-        return EffectSums(self.products, tuple(tables), (), unpaired)
+        return EffectSums(self.products, tuple(tables), (), Unpaired(products, tuple(found)))
 
 
 class _GrowingTable:

@@ -19,6 +19,7 @@ from masgrad.fitting.levels.design import LevelDesign, LevelRows
 from masgrad.fitting.levels.sums import check_block
 from masgrad.fitting.objective.objective import Objective, response_range
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.models.families.family import Family
 from masgrad.types import Rows
 
@@ -140,11 +141,10 @@ def first_read(reader: Reader, design: LevelDesign, objective: Objective) -> Lev
         check_block(rows, family, block)
         return Totals.of(rows, size, family), objective.constants(block)
 
-    total, constants = None, np.zeros(2)
-    for part, known in reader.each_block(work):
-        total, constants = part if total is None else total.plus(part), constants + known
-    if total is None:
+    found = reader.total(work, Addition(_plus))
+    if found is None:
         raise InputError("the data hold no rows; at least one observation is needed")
+    total, constants = found
     sides = _sides(total, family, objective, design)
     spread = np.sqrt(total.squares / total.rows)
     written = np.isfinite(spread) & (spread > 1e-12 * np.abs(total.mean))
@@ -156,6 +156,10 @@ def first_read(reader: Reader, design: LevelDesign, objective: Objective) -> Lev
     )
     point = Vector(np.zeros(len(design.columns)), _level_start(total, family, sides == 0))
     return LevelStart(scaled, point, total, sides, constants)
+
+
+def _plus(a: tuple[Totals, np.ndarray], b: tuple[Totals, np.ndarray]) -> tuple[Totals, np.ndarray]:
+    return a[0].plus(b[0]), a[1] + b[1]
 
 
 def _sides(total: Totals, family: Family, objective: Objective, design: LevelDesign) -> np.ndarray:

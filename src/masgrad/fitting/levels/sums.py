@@ -15,6 +15,7 @@ from masgrad.fitting.levels.arrow import Arrow, Vector
 from masgrad.fitting.levels.design import LevelDesign, LevelRows
 from masgrad.fitting.objective.objective import BadBlock
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.models.families.family import Family
 from masgrad.models.glm import squared_residuals
 from masgrad.types import Rows
@@ -99,10 +100,7 @@ class LevelReader:
             rows = self.design.rows(block)
             return self._sums(rows, at, meat, information) if len(rows.y) else None
 
-        total = None
-        for part in self.reader.each_block(work):
-            if part is not None:
-                total = part if total is None else total.plus(part)
+        total = self.reader.total(work, Addition(LevelSums.plus))
         assert total is not None
         return total
 

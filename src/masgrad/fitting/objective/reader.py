@@ -1,5 +1,7 @@
 """Reads of the data: sums over the rows of a source, block by block.
 
+Every read is a total: each block gives a part, and parts are added in the order of their blocks.
+
 Blocks of linear predictors are summed by threads, each with single-threaded BLAS: blocks that stay
 in a core's cache beat one product over all rows. Sums of other losses belong to XLA's threads.
 Blocks are added in their order, so that the number of threads changes no digit. Ctrl-C ends a read
@@ -9,22 +11,29 @@ with the sums over the rows read so far.
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from masgrad.cores import in_order
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, response_range
+from masgrad.fitting.objective.totals import (
+    Addition,
+    BlockSums,
+    Cut,
+    all_blocks,
+    length_of,
+    long_blocks_of,
+    summer,
+    these,
+)
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import GLM
-from masgrad.models.model import RowSums, add
 from masgrad.progress import Progress
 from masgrad.types import Rows
 
@@ -32,25 +41,6 @@ ROWS_FOR_THREADS = 50_000
 """Fewer rows are summed by one thread: starting others would take as long."""
 
 Done = TypeVar("Done")
-
-Observe = Callable[[int, Rows], None]
-"""Called with the number of a block and its rows."""
-
-Parting = tuple[Iterable[Any], Callable[[Any], Rows | None]]  # pieces, what makes rows of each
-
-
-def _same(rows: Rows) -> Rows:
-    return rows
-
-
-class _Block(NamedTuple):
-    """Sums over one block."""
-
-    rows: int
-    weight: float
-    sums: RowSums
-    constants: np.ndarray | float
-    range: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -69,13 +59,9 @@ class Reader:
 
     def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of all rows at phi."""
-        source = self.source
-        if isinstance(source, Arrays):
-            many = 1 if objective.coordinates.transforms_rows else source.together
-            total = self.read_slices(objective, phi, source.starts[::many], parts, together=many)
-        else:
-            workers = self.workers(objective, source.count)
-            total = self._sum(objective, phi, source.pieces(), workers, parts, make=source.made)
+        workers = self.workers(objective, self.source.count)
+        cut = all_blocks if objective.coordinates.transforms_rows else long_blocks_of
+        total = self._sum(objective, phi, parts, workers, cut)
         self.monitor.check_length(total.rows)
         return total
 
@@ -84,24 +70,16 @@ class Reader:
     ) -> LocalModel:
         """The local model of all rows at phi, from a sample that is complete."""
         assert sample.complete
-        return self._sum(objective, phi, blocks(sample.rows), 1, parts)
+        return self._sum(objective, phi, parts, 1, these(blocks(sample.rows)))
 
     def read_slices(
-        self,
-        objective: Objective,
-        phi: np.ndarray,
-        starts: Any,
-        parts: Parts = H_AND_M,
-        *,
-        observe: Observe | None = None,
-        together: int = 1,
+        self, objective: Objective, phi: np.ndarray, starts: Any, parts: Parts = H_AND_M
     ) -> LocalModel:
-        """The local model of the blocks of an array, so many together, that begin at these rows."""
+        """The local model of the blocks of an array that begin at these rows."""
         source = self.source
         assert isinstance(source, Arrays)
-        workers = self.workers(objective, len(starts) * together * source.block)
-        make = partial(source.at, together=together)
-        return self._sum(objective, phi, starts, workers, parts, make=make, observe=observe)
+        workers = self.workers(objective, len(starts) * source.block)
+        return self._sum(objective, phi, parts, workers, lambda _: (starts, source.made))
 
     def read_blocks(
         self,
@@ -110,12 +88,10 @@ class Reader:
         pieces: Iterable[Rows],
         expected_rows: int | None,
         parts: Parts = H_AND_M,
-        *,
-        observe: Observe | None = None,
     ) -> LocalModel:
         """The local model of these blocks, about `expected_rows` rows in all."""
         workers = self.workers(objective, expected_rows)
-        return self._sum(objective, phi, pieces, workers, parts, observe=observe)
+        return self._sum(objective, phi, parts, workers, these(pieces))
 
     def falls(
         self, objective: Objective, sample: Sample, phi: np.ndarray, points: np.ndarray
@@ -124,17 +100,17 @@ class Reader:
 
         After Ctrl-C nothing is known, and no point is lower.
         """
-        total = np.zeros(len(points))
 
         def work(rows: Rows) -> np.ndarray:
             return objective.falls(phi, points, rows)
 
+        fall = None
         with self.interruptible():
-            workers = self.workers(objective, self.source.count)
-            known = map(work, blocks(sample.rows)) if sample.complete else None
-            for fall in known or self.each_block(work, workers):
-                total += fall
-        return np.full_like(total, -np.inf) if self.monitor.interrupted else total
+            if sample.complete:
+                fall = np.sum([work(rows) for rows in blocks(sample.rows)], 0)
+            else:
+                fall = self.total(work, Addition(np.add))
+        return np.full(len(points), -np.inf) if self.monitor.interrupted or fall is None else fall
 
     def design_moment(self, objective: Objective, sample: Sample) -> np.ndarray:
         """E[x x'] in phi, over all rows if they can be read again."""
@@ -173,22 +149,63 @@ class Reader:
                 return
 
     def each_block(
-        self, work: Callable[[Rows], Done], workers: int | None = None, parts: Parting | None = None
+        self,
+        work: Callable[[Rows], Done],
+        workers: int | None = None,
+        cut: Cut = all_blocks,
+        *,
+        whole: bool = True,
     ) -> Iterator[Done]:
-        """Results of `work` on every block, or on other parts, in order; rows are counted."""
-        pieces, make = parts or (self.source.pieces(), self.source.made)
-        workers, total = workers or self.threads_for(self.source.count), 0
+        """Results of `work` on every block, or on other pieces, in order; rows are counted.
+
+        The length of a read of the whole source is checked.
+        """
+        (pieces, make), total = cut(self.source), 0
+        workers = workers or self.threads_for(self.source.count)
 
         def counted(piece: Any) -> tuple[int, Done] | None:
             rows = make(piece)
-            return None if rows is None else (count_rows(rows), work(rows))
+            return None if rows is None else (length_of(rows), work(rows))
 
         for done in self.each(counted, pieces, workers):
             if done is not None:
                 total += done[0]
                 self.monitor.tick(done[0])
                 yield done[1]
-        self.monitor.check_length(total)
+        if whole:
+            self.monitor.check_length(total)
+
+    def total(
+        self,
+        work: Callable[[Rows], Any],
+        addition: Addition,
+        workers: int | None = None,
+        cut: Cut = all_blocks,
+        *,
+        see: Callable[[Any], None] = lambda part: None,
+        whole: bool = True,
+    ) -> Any:
+        """The results of `work` on every block, added in their order; None if there are no rows.
+
+        Args:
+            work: on the rows of a block, in any thread; None if they have no part in the total.
+            addition: of its results.
+            workers: threads.
+            cut: the pieces of the source, and what makes rows of each.
+            see: looks at each result before it is added.
+            whole: whether every row is needed; if not, Ctrl-C leaves the total of those read.
+        """
+        total = None
+        try:
+            for part in self.each_block(work, workers, cut, whole=whole):
+                if part is not None:
+                    see(part)
+                    total = addition.plus(total, part)
+        except KeyboardInterrupt:
+            if whole:
+                raise
+            self.monitor.interrupted = True
+        return total
 
     def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
         """Blocks in a random order, until they hold `most` rows; progress is shown."""
@@ -261,50 +278,25 @@ class Reader:
                 self.monitor.progress = before
 
     def _sum(
-        self,
-        objective: Objective,
-        phi: np.ndarray,
-        pieces: Iterable[Any],
-        workers: int,
-        parts: Parts,
-        *,
-        make: Callable[[Any], Rows | None] = _same,
-        observe: Observe | None = None,
+        self, objective: Objective, phi: np.ndarray, parts: Parts, workers: int, cut: Cut
     ) -> LocalModel:
-        """The local model of blocks, each made from a piece; on Ctrl-C, of those read so far.
-
-        `observe` is called with each block, by the thread that makes it and sums over it; pieces
-        are numbered in their order.
-        """
-        total, constants, weight, rows = None, np.zeros(2), 0.0, 0
-        sums_over = objective.block_summer(phi, parts)
-
-        def work(piece: tuple[int, Any]) -> _Block | None:
-            number, block = piece[0], make(piece[1])
-            if block is None:
-                return None
-            known = objective.constants(block) if parts.constants else 0.0
-            seen, sums = response_range(block) if objective.linear else None, sums_over(block)
-            if observe is not None:
-                observe(number, block)
-            return _Block(count_rows(block), total_weight(block), sums, known, seen)
-
-        with self.interruptible():
-            for block in self.each(work, enumerate(pieces), workers):
-                if block is None:
-                    continue
-                total = block.sums if total is None else add(total, block.sums)
-                constants = constants + block.constants
-                weight, rows = weight + block.weight, rows + block.rows
-                self._see(block)
+        """The local model of blocks; on Ctrl-C, of those read so far."""
+        total = self.total(
+            summer(objective, phi, parts),
+            Addition(BlockSums.plus),
+            workers,
+            cut,
+            see=self._see,
+            whole=False,
+        )
         if total is None and self.monitor.interrupted:
             raise KeyboardInterrupt
         if total is None:
             raise InputError("the data hold no rows; at least one observation is needed")
-        return replace(objective.from_raw_sums(phi, total, weight, rows), constants=constants)
+        local = objective.from_raw_sums(phi, total.sums, total.weight, total.rows)
+        return replace(local, constants=total.constants)
 
-    def _see(self, block: _Block) -> None:
-        self.monitor.tick(block.rows)
+    def _see(self, block: BlockSums) -> None:
         self.monitor.see_gradient(block.rows, block.weight, block.sums.gradient)
         if block.range is not None:
             self.monitor.see_responses(*block.range)

@@ -5,15 +5,17 @@ The fold of a row is drawn by the number of its block, so that every read splits
 
 from dataclasses import replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
-from masgrad.data.arrays import count_rows, pick
+from masgrad.data.arrays import blocks, count_rows, pick
 from masgrad.data.regression import total_weight
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition, Numbered, all_blocks, numbered, these
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.optimum.proximal_newton import centre, is_quadratic
@@ -95,42 +97,52 @@ def _from_sums(
     return Split(Sums(total, squared), pairs if folds > 1 else ())
 
 
+class _Fold(NamedTuple):
+    """Sums over the rows of one fold."""
+
+    rows: int
+    weight: float
+    sums: RowSums
+    constants: np.ndarray
+
+    def plus(self, other: "_Fold") -> "_Fold":
+        sums = add(self.sums, other.sums)
+        constants = self.constants + other.constants
+        return _Fold(self.rows + other.rows, self.weight + other.weight, sums, constants)
+
+
 def _read_folds(
     objective: Objective, reader: Reader, sample: Sample, phi: np.ndarray, folds: int, seed: int
 ) -> list[LocalModel]:
-    sums: list[RowSums | None] = [None] * folds
-    weights, seen, constants = np.zeros(folds), np.zeros(folds, int), np.zeros((folds, 2))
+    def of_fold(rows: Rows) -> _Fold | None:
+        if not count_rows(rows):
+            return None
+        known = objective.constants(rows) if is_quadratic(objective) else np.zeros(2)
+        sums = objective.block_sums(phi, rows, Parts(meat=False))
+        return _Fold(count_rows(rows), total_weight(rows), sums, known)
 
-    def work(numbered: tuple[int, Rows]) -> list[tuple[int, Rows, RowSums]]:
-        number, rows = numbered
-        fold = fold_of_rows(count_rows(rows), folds, seed, number)
-        parts = [_where(rows, fold == f) if folds > 1 else rows for f in range(folds)]
-        return [
-            (f, part, objective.block_sums(phi, part, Parts(meat=False)))
-            for f, part in enumerate(parts)
-            if count_rows(part)
-        ]
+    def work(block: Numbered) -> list[_Fold | None]:
+        rows = block.rows
+        fold = fold_of_rows(count_rows(rows), folds, seed, block.number)
+        return [of_fold(_where(rows, fold == f) if folds > 1 else rows) for f in range(folds)]
 
     reader.restart()
-    parts = reader.every_row(sample)
-    assert parts is not None
-    with reader.interruptible():
-        workers = reader.workers(objective, reader.source.count)
-        for done in reader.each(work, enumerate(parts), workers):
-            for f, rows, new in done:
-                seen[f], weights[f] = seen[f] + count_rows(rows), weights[f] + total_weight(rows)
-                constants[f] += objective.constants(rows) if is_quadratic(objective) else 0.0
-                before = sums[f]
-                sums[f] = new if before is None else add(before, new)
-            reader.tick(sum(count_rows(rows) for _, rows, _ in done))
-    if any(part is None for part in sums):
+    workers = reader.workers(objective, reader.source.count)
+    cut = numbered(these(blocks(sample.rows)) if sample.complete else all_blocks)
+    found = reader.total(work, Addition(_both), workers, cut, whole=False)
+    if found is None or any(fold is None for fold in found):
         if reader.monitor.interrupted:
             raise KeyboardInterrupt
         raise _too_few(folds)
-    models = zip(weights, seen, sums, constants, strict=True)
     return [
-        replace(LocalModel.of(weight, phi, part, int(rows)), constants=known)  # pyright: ignore
-        for weight, rows, part, known in models
+        replace(LocalModel.of(f.weight, phi, f.sums, f.rows), constants=f.constants) for f in found
+    ]
+
+
+def _both(a: list[_Fold | None], b: list[_Fold | None]) -> list[_Fold | None]:
+    return [
+        (mine or other) if mine is None or other is None else mine.plus(other)
+        for mine, other in zip(a, b, strict=True)
     ]
 
 

@@ -5,15 +5,18 @@ ensure. A row of leverage 1 alone determines some direction. Its residual is 0, 
 there: it is left out, and the covariance of coefficients that depend on it is NaN.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from masgrad.data.arrays import blocks
 from masgrad.data.regression import weight_of
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition, all_blocks, these
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import add_offset
 from masgrad.models.gram import ZERO_EIGENVALUE
@@ -35,32 +38,32 @@ def leveraged_meat(
     B is a basis of the directions of phi that have an estimate. The mask has the coefficients of
     theta that depend on a row of leverage 1, which is left out.
     """
-    total, undefined = np.zeros_like(local.meat), np.zeros(len(local.point), bool)
     if not B.shape[1]:
-        return total, undefined
+        return np.zeros_like(local.meat), np.zeros(len(local.point), bool)
     expected = _expected_hessian(objective, reader, sample, local.point)
     part = replace(local, point=local.point @ B, hessian=B.T @ expected @ B)
     size, values, Q = part.spectrum
     seen = values > ZERO_EIGENVALUE
     half = B @ (Q[:, seen] / np.sqrt(values[seen]) / size[:, None])
     influence = objective.coordinates.matrix @ half @ half.T
-    for rows in _every_row(reader, sample):
+    scale = np.sqrt(np.square(objective.coordinates.matrix @ half).sum(1))[:, None]
+
+    def work(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         Z, alone = _leveraged_block(objective, local.point, half, rows)
-        total += Z.T @ Z
         moved = np.abs(influence @ alone.T)
-        scale = np.sqrt(np.square(objective.coordinates.matrix @ half).sum(1))[:, None]
         length = np.sqrt(np.square(alone @ half).sum(1))
-        undefined |= (moved > FULL_LEVERAGE * scale * length).any(1)
-    return total, undefined
+        return Z.T @ Z, (moved > FULL_LEVERAGE * scale * length).any(1)
+
+    return _total(reader, sample, work, lambda a, b: (a[0] + b[0], a[1] | b[1]))
 
 
-def _every_row(reader: Reader, sample: Sample) -> Iterator[Rows]:
-    """All rows again; their number is shown."""
-    parts = reader.every_row(sample)
-    assert parts is not None
-    for rows in parts:
-        yield rows
-        reader.tick(len(rows[1]))
+def _total(
+    reader: Reader, sample: Sample, work: Callable[[Rows], Any], add: Callable[[Any, Any], Any]
+) -> Any:
+    """The results of `work` on all rows, added."""
+    workers = reader.threads_for(reader.source.count)
+    cut = these(blocks(sample.rows)) if sample.complete else all_blocks
+    return reader.total(work, Addition(add), workers, cut)
 
 
 def _expected_hessian(
@@ -68,12 +71,14 @@ def _expected_hessian(
 ) -> np.ndarray:
     """The expected H of all rows at phi."""
     assert objective.family is not None
-    total = np.zeros((len(phi), len(phi)))
-    for rows in _every_row(reader, sample):
+    family = objective.family
+
+    def work(rows: Rows) -> np.ndarray:
         U, a = objective.features(rows), weight_of(rows)
-        w = objective.family.information(add_offset(U @ phi, rows))
-        total += U.T @ ((w if a is None else a * w)[:, None] * U)
-    return total
+        w = family.information(add_offset(U @ phi, rows))
+        return U.T @ ((w if a is None else a * w)[:, None] * U)
+
+    return _total(reader, sample, work, np.add)
 
 
 def _leveraged_block(

@@ -14,11 +14,12 @@ from masgrad.fitting.effects.rows.design import EffectDesign
 from masgrad.fitting.effects.rows.facts import Facts
 from masgrad.fitting.effects.rows.kept import Kept, RowFacts, has_ends, kept_rows
 from masgrad.fitting.effects.rows.nesting import LevelClusters, Nesting
-from masgrad.fitting.effects.rows.parts import each_part
+from masgrad.fitting.effects.rows.parts import each_part, total_of_parts
 from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader
 from masgrad.fitting.effects.rows.recession import Recession
 from masgrad.fitting.identification.enough import check_responses
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.types import Rows
@@ -102,25 +103,23 @@ def first_stage(
     steps = family if family.convex and not task.needs_information else family.scoring()
     whole = replace(EffectDesign.of(reader.source.groupings, sample.rows), recessions=recessions)
     effects = EffectReader(reader, whole, steps, task.options.memory // BYTES_OF_PAIR)
-    nesting = Nesting(reader.source.groupings)
-    facts = Facts(task.options.memory // FACTS_SHARE, nesting)
-    read, reads = effects.first_read(mean, facts), 1
+    (read, facts), reads = effects.first_read(mean, task.options.memory // FACTS_SHARE), 1
     check_responses(task.model, facts.responses)
     kept, rows = _kept(task, effects, read, facts), read.rows
     effects = replace(effects, design=replace(whole, kept=kept))
     if again and not kept.all and len(whole.groupings) > 2:
-        read, reads = effects.first_read(mean, Facts(0, nesting)), 2
+        read, reads = effects.first_read(mean, 0)[0], 2
     done = elimination.of(read.sums)
     if (weak := done.weak & ~done.constant).any():
         if again:
             effects = replace(effects, design=effects.design.shifted(done.effects_of_x))
-            facts = Facts(0, nesting)
-            read, reads = effects.first_read(mean, facts), reads + 1
+            (read, facts), reads = effects.first_read(mean, 0), reads + 1
             done = elimination.of(read.sums)
         else:
             _say_weak(reader.source.names, weak)
-    largest, nested = np.broadcast_to(facts.largest, whole.width), nesting.nested(kept.live)
-    if nesting.clusters and again and not (kept.all or nested.all()):
+    largest = np.broadcast_to(facts.largest, whole.width)
+    nested = facts.nesting.nested(kept.live)
+    if facts.nesting.clusters and again and not (kept.all or nested.all()):
         nested, reads = _nested_by_kept_rows(effects, kept), reads + 1
     slopes = Slopes.all(whole.width)
     return Stage(effects, read, done, slopes, largest, reads, nested, rows).settled()
@@ -128,14 +127,18 @@ def first_stage(
 
 def _nested_by_kept_rows(effects: EffectReader, kept: Kept) -> np.ndarray:
     """Which groupings are nested in clusters, by the kept rows alone: a read of codes."""
-    nesting = Nesting(effects.reader.source.groupings)
+    groupings = effects.reader.source.groupings
+    nesting = Nesting(groupings)
 
     def work(block: Rows) -> list[LevelClusters]:
         return nesting.of_rows(effects.design.rows(block).groups)
 
-    for part in each_part(effects.reader, work):
-        nesting.add(part)
-    return nesting.nested(kept.live)
+    def also(found: Nesting, part: list[LevelClusters]) -> Nesting:
+        found.add(part)
+        return found
+
+    addition = Addition(also, lambda: Nesting(groupings), Nesting.joined)
+    return total_of_parts(effects.reader, work, addition).nested(kept.live)
 
 
 def _say_weak(names: tuple[str, ...], weak: np.ndarray) -> None:

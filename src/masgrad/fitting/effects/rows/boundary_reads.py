@@ -1,17 +1,19 @@
 """Reads for the search of a recession direction: of interior rows, and of those at the boundary."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from masgrad.fitting.effects.part import part_of
 from masgrad.fitting.effects.rows.design import EffectRows
+from masgrad.fitting.effects.rows.growing import Part
 from masgrad.fitting.effects.rows.interior import Directions, Sides, less_means
 from masgrad.fitting.effects.rows.reads import EffectReader
 from masgrad.fitting.effects.rows.recession import Look, Target, boundary, carried
 from masgrad.fitting.effects.tables import EffectSums
 from masgrad.fitting.levels.arrow import Vector
+from masgrad.fitting.objective.totals import Addition
 
 Fits = Callable[[Vector], np.ndarray]
 """What the predictors of some rows are in a fit."""
@@ -36,10 +38,11 @@ class BoundaryReader:
         def inside(rows: EffectRows) -> np.ndarray:
             return (boundary(self.effects.family, rows.y) == 0).astype(np.float64)
 
-        def work(rows: EffectRows) -> EffectSums:
-            return part_of(less_means(rows, means), rows.codes, inside(rows))
+        def work(rows: EffectRows) -> Part:
+            sums = part_of(less_means(rows, means), rows.codes, inside(rows))
+            return Part(sums, len(rows.y), np.zeros(1), np.zeros(1))
 
-        return self.effects.total(self.effects.each(work), inside)
+        return self.effects.total(work, inside)[0]
 
     def sides(self, means: Sequence[np.ndarray]) -> Sides:
         """Products of such columns over interior rows, and over those at the boundary."""
@@ -48,8 +51,7 @@ class BoundaryReader:
             X, inner = less_means(rows, means), boundary(self.effects.family, rows.y) == 0
             return np.stack([np.dot(part.T, part) for part in (X[inner], X[~inner])])
 
-        q = len(self.effects.design.columns)
-        return Sides(*sum(self.effects.each(work), np.zeros((2, q, q))))
+        return Sides(*self.effects.added(work, Addition(np.add)))
 
     def target(self, along: Directions, choose: Choose) -> Look:
         """Sums of a target of the rectifier, fitted by some directions and the effects."""
@@ -62,20 +64,13 @@ class BoundaryReader:
 
             return Z, choose(rows, boundary(self.effects.family, rows.y), fitted)
 
-        def work(rows: EffectRows) -> tuple[EffectSums, float, float]:
+        def work(rows: EffectRows) -> Part:
             Z, on = seen(rows)
-            return part_of(Z, rows.codes, on.weights, on.u), on.top, on.wrong
+            sums = part_of(Z, rows.codes, on.weights, on.u)
+            return Part(sums, len(rows.y), np.zeros(1), np.array([on.top, on.wrong]))
 
-        top = wrong = 0.0
-
-        def each() -> Iterator[EffectSums]:
-            nonlocal top, wrong
-            for sums, own, off in self.effects.each(work):
-                top, wrong = max(top, own), max(wrong, off)
-                yield sums
-
-        sums = self.effects.total(each(), lambda rows: seen(rows)[1].weights)
-        return Look(sums, top, wrong)
+        sums, done = self.effects.total(work, lambda rows: seen(rows)[1].weights)
+        return Look(sums, *map(float, done.maxima))
 
     def carried(self, at: Vector, step: Vector, rows: EffectRows, s: np.ndarray) -> Target:
         """The rectifier's first target: rows that a step carries to their boundary."""

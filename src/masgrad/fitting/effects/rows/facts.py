@@ -34,6 +34,19 @@ class Facts:
             self.rows.append(rows)
         if self.used > self.room:
             self.rows = None
+        self._see(largest, y)
+
+    def join(self, later: "Facts") -> None:
+        """Take in those of rows that follow."""
+        self.nesting.joined(later.nesting)
+        self.used += later.used
+        if self.rows is not None and later.rows is not None and self.used <= self.room:
+            self.rows.extend(later.rows)
+        else:
+            self.rows = None
+        self._see(later.largest, later.responses)
+
+    def _see(self, largest: np.ndarray | float, y: tuple[float, float]) -> None:
         self.largest = np.maximum(self.largest, largest)
         low, high = self.responses
         self.responses = min(low, y[0]), max(high, y[1])

@@ -60,6 +60,12 @@ class Nesting:
             before = table[levels]
             table[levels] = np.where((before == -1) | (before == clusters), clusters, MIXED)
 
+    def joined(self, other: "Nesting") -> "Nesting":
+        """With what other rows say."""
+        met = ((t, np.flatnonzero(t != -1)) for t in other.tables.values())
+        self.add([LevelClusters(levels, table[levels]) for table, levels in met])
+        return self
+
     def nested(self, live: Sequence[np.ndarray]) -> np.ndarray:
         """Which groupings of effects are nested in one of clusters, (K,), by their live levels."""
         levels = dict(zip(self.effects, map(np.flatnonzero, live), strict=True))

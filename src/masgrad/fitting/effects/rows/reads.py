@@ -6,31 +6,33 @@ Parts are summed by threads and added in their order, so that the number of thre
 digit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from masgrad.data.designs.group_sums import sums_of_rows
+from masgrad.errors import InputError
 from masgrad.fitting.effects.part import met_levels, part_of
 from masgrad.fitting.effects.rows.design import EffectDesign, EffectRows
 from masgrad.fitting.effects.rows.facts import Facts
+from masgrad.fitting.effects.rows.growing import Growing, Part
 from masgrad.fitting.effects.rows.kept import RowFacts
-from masgrad.fitting.effects.rows.parts import each_part
+from masgrad.fitting.effects.rows.nesting import Nesting
+from masgrad.fitting.effects.rows.parts import total_of_parts
 from masgrad.fitting.effects.tables import ByLevel, EffectSums
-from masgrad.fitting.effects.total import Room, total_of
+from masgrad.fitting.effects.total import Room
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.fitting.levels.sums import pace_of
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.fitting.optimise.start import pulled_predictors
 from masgrad.models.families.family import Family
 from masgrad.models.glm import squared_residuals
 from masgrad.types import Rows
-
-Done = TypeVar("Done")
 
 Weights = Callable[[EffectRows], np.ndarray | None]
 """Of rows in the sums of a read."""
@@ -63,16 +65,6 @@ class EffectRead(NamedTuple):
         return bool(np.isfinite(self.sums.products).all())
 
 
-class _Part(NamedTuple):
-    """Sums over a part of the rows: by level, and weight, loss, X^2 and the two constants."""
-
-    sums: EffectSums
-    rows: int
-    scalars: np.ndarray
-    pace: float = 0.0
-    first: tuple[Any, ...] | None = None
-
-
 @dataclass(frozen=True)
 class EffectReader:
     """Reads of a source whose rows have effects.
@@ -89,13 +81,17 @@ class EffectReader:
     family: Family
     most_pairs: float = np.inf
 
-    def first_read(self, mean: float, facts: Facts) -> EffectRead:
-        """The sums of the first step; `mean` is about that of the responses."""
+    def first_read(self, mean: float, room: int) -> tuple[EffectRead, Facts]:
+        """The sums of the first step; `mean` is about that of the responses.
+
+        Facts of rows are kept if they take no more bytes than there is room for.
+        """
+        nesting = Nesting(self.reader.source.groupings)
         squares = is_least_squares(self.family)
         begin = self._squares if squares else self._start
         weights = partial(self._start_weights, mean=mean)
 
-        def work(block: Rows) -> _Part | None:
+        def work(block: Rows) -> Part | None:
             rows = self.design.rows(block)
             if not len(rows.y):
                 return None
@@ -106,15 +102,18 @@ class EffectReader:
                 raise BadBlock(block)
             largest = rows.largest() if self.family.separable else 0.0
             of_rows = RowFacts.of(rows.codes, rows.y, rows.weight, self.family)
-            clusters = facts.nesting.of_rows(rows.groups)
+            clusters = nesting.of_rows(rows.groups)
             return part._replace(first=(of_rows, largest, (low, high), clusters))
 
-        return self._read(work, _own_weights if squares else weights, facts)
+        facts = Facts(room, nesting)
+        sums, done = self._total(work, _own_weights if squares else weights, facts)
+        assert done.facts is not None
+        return _record(sums, done), done.facts
 
     def read(self, at: Vector, objective: Objective | None = None) -> EffectRead:
         """The sums over all rows at a point, with the constants if the objective is given."""
 
-        def work(block: Rows) -> _Part | None:
+        def work(block: Rows) -> Part | None:
             rows = self.design.rows(block)
             if not len(rows.y):
                 return None
@@ -123,32 +122,24 @@ class EffectReader:
                 part.scalars[3:] = objective.constants(rows.without_levels)
             return part
 
-        return self._read(work, partial(self._curvature, at=at))
+        return _record(*self._total(work, partial(self._curvature, at=at)))
 
-    def each(self, work: Callable[[EffectRows], Done]) -> Iterator[Done]:
-        """Results of `work` on the kept rows, part by part."""
-
-        def of_block(block: Rows) -> Done | None:
-            rows = self.design.rows(block)
-            return work(rows) if len(rows.y) else None
-
-        return each_part(self.reader, of_block)
-
-    def _squares(self, rows: EffectRows, mean: float) -> _Part:
+    def _squares(self, rows: EffectRows, mean: float) -> Part:
         """Least squares of the responses, about their mean."""
         z = rows.y - mean if rows.offset is None else rows.y - rows.offset - mean
         sums = part_of(rows.X, rows.codes, rows.weight, z, centre=rows.centre)
         total = float(rows.weighted(rows.y) @ rows.y)
         scalars = np.array([sums.weight, sums.squares / 2, sums.squares, -total / 2, 0.0])
-        return _Part(sums, len(z), scalars)
+        return Part(sums, len(z), scalars, np.zeros(1))
 
-    def _start(self, rows: EffectRows, mean: float) -> _Part:
+    def _start(self, rows: EffectRows, mean: float) -> Part:
         """Fisher scoring from the responses, pulled to their mean."""
         t = pulled_predictors(self.family, rows.y, mean)
         z = t if rows.offset is None else t - rows.offset
         w = self._start_weights(rows, mean)
         sums = part_of(rows.X, rows.codes, w, z, centre=rows.centre)
-        return _Part(sums, len(z), np.array([_weight(rows), np.nan, np.nan, 0.0, 0.0]))
+        scalars = np.array([_weight(rows), np.nan, np.nan, 0.0, 0.0])
+        return Part(sums, len(z), scalars, np.zeros(1))
 
     def _start_weights(self, rows: EffectRows, mean: float) -> np.ndarray:
         t = pulled_predictors(self.family, rows.y, mean)
@@ -160,7 +151,7 @@ class EffectReader:
             t = self.design.predictors(rows, at)
             return rows.weighted(self.family.slope_and_curvature(t, rows.y)[1])
 
-    def _newton(self, rows: EffectRows, at: Vector) -> _Part:
+    def _newton(self, rows: EffectRows, at: Vector) -> Part:
         family, y = self.family, rows.y
         with np.errstate(all="ignore"):
             t = self.design.predictors(rows, at)
@@ -173,34 +164,35 @@ class EffectReader:
             sums = part_of(rows.X, rows.codes, rows.weighted(w), score=score, centre=rows.centre)
             loss = float(rows.weighted(value).sum())
             scalars = np.array([_weight(rows), loss, squares, 0.0, 0.0])
-            return _Part(sums, len(y), scalars, pace_of(family, y, r, w))
+            return Part(sums, len(y), scalars, np.array([pace_of(family, y, r, w)]))
 
-    def _read(
-        self,
-        work: Callable[[Rows], _Part | None],
-        weights: Weights,
-        facts: Facts | None = None,
-    ) -> EffectRead:
-        rows, scalars, pace = 0, np.zeros(5), 0.0
+    def total(
+        self, work: Callable[[EffectRows], Part], weights: Weights
+    ) -> tuple[EffectSums, Growing]:
+        """The sums over the kept rows, which have these weights."""
 
-        def each() -> Iterator[EffectSums]:
-            nonlocal rows, scalars, pace
-            for part in each_part(self.reader, work):
-                rows, scalars = rows + part.rows, scalars + part.scalars
-                pace = max(pace, part.pace)
-                if facts is not None and part.first is not None:
-                    facts.add(*part.first)
-                yield part.sums
+        return self._total(self._on_kept(work), weights)
 
-        sums = self.total(each(), weights)
-        weight, loss, squares = map(float, scalars[:3])
-        return EffectRead(sums, rows, weight, loss, squares, scalars[3:], pace)
+    def added(self, work: Callable[[EffectRows], Any], addition: Addition) -> Any:
+        """The results of `work` on the kept rows, part by part, added."""
+        return total_of_parts(self.reader, self._on_kept(work), addition)
 
-    def total(self, parts: Iterator[EffectSums], weights: Weights) -> EffectSums:
-        """The sum over parts, for rows with these weights."""
-        known = tuple(grouping.size for grouping in self.design.groupings)
-        room = Room(known, self.most_pairs, partial(self._products, weights))
-        return total_of(parts, lambda: self.design.sizes, room)
+    def _on_kept(self, work: Callable[[EffectRows], Any]) -> Callable[[Rows], Any]:
+        def of_block(block: Rows) -> Any:
+            rows = self.design.rows(block)
+            return work(rows) if len(rows.y) else None
+
+        return of_block
+
+    def _total(
+        self, work: Callable[[Rows], Part | None], weights: Weights, facts: Facts | None = None
+    ) -> tuple[EffectSums, Growing]:
+        room = Room(tuple(grouping.size for grouping in self.design.groupings), self.most_pairs)
+        addition = Addition(Growing.plus, partial(Growing, room, facts), Growing.join)
+        done = total_of_parts(self.reader, work, addition)
+        if done is None:
+            raise InputError("the data hold no rows; at least one observation is needed")
+        return done.sums.sums(self.design.sizes, partial(self._products, weights)), done
 
     def _products(self, weights: Weights, x: ByLevel) -> ByLevel:
         """D_k'W (sum over l of D_l x_l), for rows with these weights."""
@@ -219,11 +211,25 @@ class EffectReader:
                 found.append((levels, sums_of_rows(place, size, w, t)))
             return found
 
-        total = [np.zeros_like(part) for part in x]
-        for part in each_part(self.reader, work):
-            for sums, (levels, new) in zip(total, part, strict=True):
-                sums[slice(0, len(new)) if levels is None else levels] += new
-        return total
+        addition = Addition(_with_levels, lambda: [np.zeros_like(part) for part in x], _both)
+        return total_of_parts(self.reader, work, addition)
+
+
+def _record(sums: EffectSums, done: Growing) -> EffectRead:
+    weight, loss, squares = map(float, done.scalars[:3])
+    pace = float(done.maxima[0])
+    return EffectRead(sums, done.rows, weight, loss, squares, done.scalars[3:], pace)
+
+
+def _with_levels(total: ByLevel, part: list[tuple[np.ndarray | None, np.ndarray]]) -> ByLevel:
+    """The total with the sums of some levels; None are those from the first."""
+    for sums, (levels, new) in zip(total, part, strict=True):
+        sums[slice(0, len(new)) if levels is None else levels] += new
+    return total
+
+
+def _both(a: ByLevel, b: ByLevel) -> ByLevel:
+    return [mine + others for mine, others in zip(a, b, strict=True)]
 
 
 def is_least_squares(family: Family) -> bool:

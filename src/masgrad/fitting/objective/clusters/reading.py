@@ -6,6 +6,7 @@ covariance is a sum over all ways, by inclusion and exclusion (Cameron, Gelbach 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from masgrad.fitting.objective.clusters.blocks import ROWS_EACH, BlockSums, bloc
 from masgrad.fitting.objective.clusters.sums import ClusterSums, ClusterWay, packed, unpacked
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
@@ -98,6 +100,13 @@ class Totals:
         self.scores, self.weights, self.rows = map(longer, (self.scores, self.weights, self.rows))
         self.hessians = None if self.hessians is None else longer(self.hessians)
 
+    @property
+    def sums(self) -> BlockSums:
+        """The sums of the clusters that have rows."""
+        seen = np.flatnonzero(self.rows)
+        H = None if self.hessians is None else self.hessians[seen]
+        return BlockSums(seen, self.scores[seen], self.weights[seen], self.rows[seen], H)
+
     def way(self, way: Way, objective: Objective, phi: np.ndarray) -> ClusterWay:
         """The clusters that have rows, and their sums in phi; these sums are used up."""
         seen = np.flatnonzero(self.rows)
@@ -150,15 +159,14 @@ def cluster_ways(
 ) -> tuple[ClusterWay, ...]:
     """The sums over all rows at phi, by one more read unless the sample is complete."""
     ways, collect = ways_of(reader.source.groupings), _Collector(objective, phi, hessians)
-    parts: Iterable[list[BlockSums]]
     if sample.complete:
-        parts = (collect.block(ways, rows) for rows in blocks(sample.rows))
+        sums = collect.total(ways, blocks(sample.rows))
     else:
         source = _in_long_blocks(reader.source, ways, objective, len(phi), hessians)
         reader = replace(reader, source=source)
         workers = reader.workers(objective, reader.source.count)
-        parts = reader.each_block(lambda rows: collect.block(ways, rows), workers)
-    return collect.total(ways, parts)
+        sums = reader.total(partial(collect.block, ways), collect.addition(ways), workers)
+    return collect.ways(ways, sums)
 
 
 def _in_long_blocks(
@@ -180,7 +188,7 @@ def ways_over(
 ) -> tuple[ClusterWay, ...]:
     """The sums over some blocks of rows at phi."""
     ways, collect = ways_of(groupings), _Collector(objective, phi, hessians)
-    return collect.total(ways, (collect.block(ways, rows) for rows in parts))
+    return collect.ways(ways, collect.total(ways, parts))
 
 
 class _Collector:
@@ -201,16 +209,34 @@ class _Collector:
             found.append(block_sums(terms, codes, int(codes.max()) + 1))
         return found
 
-    def total(
-        self, ways: Sequence[Way], parts: Iterable[list[BlockSums]]
-    ) -> tuple[ClusterWay, ...]:
-        """The sums over all blocks."""
-        totals = [Totals(len(self.phi), self.hessians, len(way.keys)) for way in ways]
-        for part in parts:
-            for total, sums in zip(totals, part, strict=True):
-                total.add(sums)
+    def total(self, ways: Sequence[Way], parts: Iterable[Rows]) -> list[Totals]:
+        """The sums over some blocks, for each way."""
+        addition, total = self.addition(ways), None
+        for rows in parts:
+            total = addition.plus(total, self.block(ways, rows))
+        assert total is not None
+        return total
+
+    def addition(self, ways: Sequence[Way]) -> Addition:
+        """How the sums over blocks are added."""
+        sizes = [len(way.keys) for way in ways]
+        p, hessians = len(self.phi), self.hessians
+        return Addition(_with_block, lambda: [Totals(p, hessians, n) for n in sizes], _joined)
+
+    def ways(self, ways: Sequence[Way], totals: Sequence[Totals]) -> tuple[ClusterWay, ...]:
+        """The clusters that have rows, for each way."""
         pairs = zip(totals, ways, strict=True)
         return tuple(total.way(way, self.objective, self.phi) for total, way in pairs)
+
+
+def _with_block(totals: list[Totals], part: Sequence[BlockSums]) -> list[Totals]:
+    for total, sums in zip(totals, part, strict=True):
+        total.add(sums)
+    return totals
+
+
+def _joined(totals: list[Totals], later: list[Totals]) -> list[Totals]:
+    return _with_block(totals, [total.sums for total in later])
 
 
 def hessians_fit(clusters: int, p: int, memory: int) -> bool:

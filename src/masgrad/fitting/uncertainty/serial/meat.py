@@ -11,6 +11,7 @@ It is taken at the estimate, by a read in the order of storage unless `time` say
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from masgrad.fitting.uncertainty.serial.record import Serial, TimeScores
 from masgrad.fitting.uncertainty.serial.score_reader import Codes, ScoreReader
 from masgrad.fitting.uncertainty.serial.small_sample import Sizes, small_sample
 from masgrad.fitting.uncertainty.serial.times import times_of
-from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps, joined_windows
+from masgrad.fitting.uncertainty.serial.windows import Windows, bartlett_with_gaps
 from masgrad.types import Rows
 
 ON_EARLIER = (
@@ -125,7 +126,7 @@ def _in_order(
             f"lags={lags:,} scores of {len(reading.point)} parameters at either end of each block "
             "are more than memory= holds; raise it, or take fewer lags"
         )
-    windows = joined_windows(reading.each(lambda scores, _: Windows.of(scores, lags), ordered=True))
+    windows = reading.total(partial(Windows.of, lags=lags), Windows.then)
     record = Serial(lags, windows.rows, (lags + 1) / windows.rows, windows)
     record = record if earlier is None else earlier.then(record)
     assert isinstance(record.kept, Windows)

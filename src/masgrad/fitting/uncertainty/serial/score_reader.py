@@ -14,6 +14,7 @@ from masgrad.data.source import Arrays
 from masgrad.errors import InputError
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.serial.scores import scores_of
@@ -32,6 +33,15 @@ class ScoreReader:
     sample: Sample
     point: np.ndarray
     options: Options
+
+    def total(self, part: Callable[[np.ndarray], Any], then: Callable[[Any, Any], Any]) -> Any:
+        """`part` of the scores of each block, in their order, one joined to the next."""
+
+        def work(rows: Rows) -> Any:
+            return part(scores_of(self.objective, self.point, rows))
+
+        workers = self.reader.workers(self.objective, self.reader.source.count)
+        return self.reader.total(work, Addition(then), workers)
 
     def each(self, part: Callable[[np.ndarray, Rows], Any], ordered: bool) -> Iterator[Any]:
         """`part` of the scores and rows of each block."""

@@ -10,9 +10,7 @@ summed, and L scores at either end are kept, so that stretches are joined in ord
 as well as old rows and new ones.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -67,11 +65,6 @@ class Windows:
         assert self.rows > self.lags
         ends = np.cumsum(self.head, 0), np.cumsum(self.tail[::-1], 0)
         return (self.inner + sum(W.T @ W for W in ends)) / (self.lags + 1)
-
-
-def joined_windows(stretches: Iterable[Windows]) -> Windows:
-    """The sums over stretches that follow each other."""
-    return reduce(Windows.then, stretches)
 
 
 def _inner(scores: np.ndarray, lags: int) -> np.ndarray:

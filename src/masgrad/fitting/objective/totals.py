@@ -1,0 +1,133 @@
+"""Totals over rows: how rows are cut into pieces, and how what each piece gives is added.
+
+Additions are associative up to rounding, so that shards of the rows can be added on their own, and
+their totals joined in the order of the shards.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from masgrad.data.arrays import count_rows
+from masgrad.data.regression import total_weight
+from masgrad.data.source import Arrays, Source
+from masgrad.fitting.objective.objective import Objective, Parts, response_range
+from masgrad.models.model import RowSums, add
+from masgrad.types import Rows
+
+Cut = Callable[[Source], tuple[Iterable[Any], Callable[[Any], Rows | None]]]
+"""From a source to its pieces, and what makes rows of each, in any thread."""
+
+
+def all_blocks(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
+    """The blocks of a source as they are."""
+    return source.pieces(), source.made
+
+
+def long_blocks_of(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
+    """As many blocks together as are best summed as one."""
+    if isinstance(source, Arrays):
+        many = source.together
+        return source.starts[::many], partial(source.at, together=many)
+    return all_blocks(source)
+
+
+def these(blocks: Iterable[Rows]) -> Cut:
+    """The cut into some blocks, whatever the source."""
+    return lambda _: (blocks, lambda rows: rows)
+
+
+class Numbered(NamedTuple):
+    """Rows of a piece, and its number."""
+
+    rows: Rows
+    number: int
+
+
+def length_of(piece: Rows | Numbered) -> int:
+    """The number of rows of a piece."""
+    return count_rows(piece.rows if isinstance(piece, Numbered) else piece)
+
+
+def numbered(cut: Cut) -> Cut:
+    """The same pieces, whose rows come with their numbers."""
+
+    def cut_again(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
+        pieces, make = cut(source)
+
+        def made(piece: tuple[int, Any]) -> Numbered | None:
+            rows = make(piece[1])
+            return None if rows is None else Numbered(rows, piece[0])
+
+        return enumerate(pieces), made
+
+    return cut_again
+
+
+class Addition(NamedTuple):
+    """How parts are added.
+
+    Args:
+        add: a part to a total, which may change.
+        begin: a total of no rows; None if the first part is the first total.
+        join: two totals, as `add` does if None.
+    """
+
+    add: Callable[[Any, Any], Any]
+    begin: Callable[[], Any] | None = None
+    join: Callable[[Any, Any], Any] | None = None
+
+    def plus(self, total: Any, part: Any) -> Any:
+        """The total with another part; None is the total of no rows."""
+        if total is None and self.begin is None:
+            return part
+        return self.add(self.begin() if total is None else total, part)  # pyright: ignore
+
+    def joined(self, total: Any, later: Any) -> Any:
+        """The total of rows and of those that follow."""
+        return later if total is None else (self.join or self.add)(total, later)
+
+
+class BlockSums(NamedTuple):
+    """Sums over blocks at one point.
+
+    Args:
+        rows: their number.
+        weight: of the rows.
+        sums: before they are transformed to phi.
+        constants: terms of the likelihood in y alone, (2,).
+        range: of the responses; None without a linear predictor.
+    """
+
+    rows: int
+    weight: float
+    sums: RowSums
+    constants: np.ndarray
+    range: tuple[float, float] | None
+
+    def plus(self, other: "BlockSums") -> "BlockSums":
+        """The sums over the rows of both."""
+        span = None
+        if self.range is not None and other.range is not None:
+            span = min(self.range[0], other.range[0]), max(self.range[1], other.range[1])
+        return BlockSums(
+            self.rows + other.rows,
+            self.weight + other.weight,
+            add(self.sums, other.sums),
+            self.constants + other.constants,
+            span,
+        )
+
+
+def summer(objective: Objective, phi: np.ndarray, parts: Parts) -> Callable[[Rows], BlockSums]:
+    """What sums over a block at phi."""
+    sums_over = objective.block_summer(phi, parts)
+
+    def work(rows: Rows) -> BlockSums:
+        known = objective.constants(rows) if parts.constants else np.zeros(2)
+        span = response_range(rows) if objective.linear else None
+        return BlockSums(count_rows(rows), total_weight(rows), sums_over(rows), known, span)
+
+    return work
