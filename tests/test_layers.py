@@ -19,6 +19,7 @@ LAYERS = [
         "cores",
         "progress",
     ],
+    ["distributed"],
     ["data"],
     ["models"],
     ["covariance"],

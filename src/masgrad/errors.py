@@ -41,6 +41,14 @@ class InputTypeError(MasgradError, TypeError):
     """An argument has the wrong type."""
 
 
+class MissingPackageError(MasgradError, ImportError):
+    """A package that is installed on demand is needed."""
+
+
+class ClusterError(MasgradError, RuntimeError):
+    """A cluster cannot be reached, or its workers do not finish their tasks."""
+
+
 class MasgradWarning(UserWarning):
     """Base of every warning that masgrad gives."""
 
