@@ -19,6 +19,7 @@ LAYERS = [
         "cores",
         "progress",
     ],
+    ["checkpoints"],
     ["data"],
     ["models"],
     ["covariance"],
