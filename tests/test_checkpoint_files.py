@@ -47,7 +47,7 @@ values = st.recursive(
         st.lists(inner, max_size=3),
         st.lists(inner, max_size=3).map(tuple),
         st.dictionaries(keys, inner, max_size=3),
-        st.tuples(inner, inner).map(lambda pair: RowSums(pair[0], pair[1], None, None)),
+        st.tuples(inner, inner).map(lambda pair: RowSums(pair[0], pair[1], None)),
     ),
     max_leaves=8,
 )
