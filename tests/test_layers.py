@@ -20,6 +20,7 @@ LAYERS = [
         "progress",
     ],
     ["distributed"],
+    ["checkpoints"],
     ["data"],
     ["models"],
     ["covariance"],

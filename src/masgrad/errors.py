@@ -37,6 +37,10 @@ class IdentificationError(InputError):
     """Theta is not identified: collinear columns, or fewer rows than parameters."""
 
 
+class CheckpointError(InputError):
+    """A checkpoint is damaged, or belongs to another call: other data, settings or versions."""
+
+
 class InputTypeError(MasgradError, TypeError):
     """An argument has the wrong type."""
 
