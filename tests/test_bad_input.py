@@ -146,7 +146,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_refused_before_the_run(good, name, monkeypatch):
-    monkeypatch.setattr("masgrad.chains.run._drive", lambda *a: pytest.fail("the run started"))
+    monkeypatch.setattr("masgrad.chains.drive._drive", lambda *a: pytest.fail("the run started"))
     change, message = CASES[name]
     with pytest.raises(ValueError, match=message):
         mg.run(**(good | change(good)))

@@ -19,6 +19,8 @@ LAYERS = [
         "cores",
         "progress",
     ],
+    ["distributed"],
+    ["checkpoints"],
     ["data"],
     ["models"],
     ["covariance"],

@@ -13,8 +13,7 @@ import pytest
 
 import masgrad as mg
 import scenarios
-from masgrad.chains import groups
-from masgrad.chains import run as run_module
+from masgrad.chains import drive, groups
 from masgrad.cores import cores
 from masgrad.kernels.kernel import Kernel
 
@@ -106,7 +105,7 @@ def test_summaries_over_chains(problem):
 def test_thinning_and_keeping_summaries_change_no_path(problem, monkeypatch):
     """Also not the size of the chunks that the host asks for."""
     whole = mg.run(mg.masgrad(0.1), *problem, steps=60, chains=30)
-    monkeypatch.setattr(run_module, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.0)
     thin = mg.run(mg.masgrad(0.1), *problem, steps=60, chains=30, thin=20)
     np.testing.assert_array_equal(thin.steps, [0, 20, 40, 60])
     np.testing.assert_array_equal(thin.theta, whole.theta[:, ::20])

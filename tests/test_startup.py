@@ -17,6 +17,7 @@ import masgrad as mg
 HEAVY = (
     *("jax", "equinox", "pandas", "pyarrow", "formulaic", "narwhals", "matplotlib", "sklearn"),
     *("scipy.stats", "scipy.optimize", "scipy.sparse", "rich", "typer"),
+    *("dask", "distributed", "fsspec"),
 )
 """Each takes as long to import as a fit of 100,000 rows, or half of it."""
 

@@ -37,8 +37,20 @@ class IdentificationError(InputError):
     """Theta is not identified: collinear columns, or fewer rows than parameters."""
 
 
+class CheckpointError(InputError):
+    """A checkpoint is damaged, or belongs to another call: other data, settings or versions."""
+
+
 class InputTypeError(MasgradError, TypeError):
     """An argument has the wrong type."""
+
+
+class MissingPackageError(MasgradError, ImportError):
+    """A package that is installed on demand is needed."""
+
+
+class ClusterError(MasgradError, RuntimeError):
+    """A cluster cannot be reached, or its workers do not finish their tasks."""
 
 
 class MasgradWarning(UserWarning):

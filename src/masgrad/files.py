@@ -1,11 +1,13 @@
 """Files that are written whole or not at all.
 
 A new file is written beside the old one under a temporary name and then takes its place, so that
-neither a full disk nor Ctrl-C leaves half a file. The mode and the owner of the old file are kept;
-of a symbolic link the target is replaced. Devices and pipes are written to as they are.
+neither a full disk nor Ctrl-C leaves half a file. File and folder are on the disk when the block
+ends, also if the machine fails. The mode and the owner of the old file are kept; of a symbolic link
+the target is replaced. Devices and pipes are written to as they are.
 """
 
 import errno
+import glob
 import os
 import secrets
 import stat
@@ -16,6 +18,8 @@ from typing import IO
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 """Errors that only writing has: a full disk, a quota, a limit on sizes, a read-only disk."""
+
+SUFFIX = ".tmp"
 
 DEFAULT_MODE = 0o666
 """Mode of a new file, from which the system takes the user's mask."""
@@ -43,21 +47,46 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
                 yield file
             return
         target = _target(path)
-        temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+        temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}{SUFFIX}")
         try:
             old = os.stat(target) if target.exists() else None
             mode = DEFAULT_MODE if old is None else stat.S_IMODE(old.st_mode)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            with os.fdopen(os.open(temporary, flags, mode), "w+b") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if old is not None:
                 _take_over(temporary, old)
             os.replace(temporary, target)
+            _sync_folder(target.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove temporary files beside `path`, left by processes that were killed while they wrote."""
+    target = _target(path)
+    for left in target.parent.glob(f"{glob.escape(_prefix(target))}{'[0-9a-f]' * 8}{SUFFIX}"):
+        left.unlink(missing_ok=True)
+
+
+def _prefix(target: Path) -> str:
+    """The beginning of the names of temporary files."""
+    return f".{target.name[:100]}."
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name written to the disk, where folders can be (not on Windows)."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    with suppress(OSError):  # some network disks refuse, and folders that cannot be listed
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """What `run` checks before it starts: an error now is kinder than a NaN later."""
 
-import warnings
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.covariance.moments import Moments, row_moments
 from masgrad.data.arrays import BLOCK, blocks, count_rows
 from masgrad.data.simulate import Simulator
-from masgrad.errors import InputError, InputTypeError, StepSizeWarning
+from masgrad.errors import InputError, InputTypeError, StepSizeWarning, say
 from masgrad.kernels.adjustment import (
     BatchRoot,
     Identity,
@@ -116,8 +115,8 @@ def starts(model: Model, theta0: Array, rows: Rows, chains: int) -> np.ndarray:
     """theta0 as (p, K), from one start for all chains or one per chain."""
     if isinstance(theta0, Trace | Summary):
         raise InputTypeError(
-            "theta0 is what a run returned; mg.resume(trace, kernel, model, data, steps) continues "
-            "it, and trace.final are its last points"
+            "theta0 is what a run returned; mg.run(..., start_from=trace) or mg.resume(trace, ...) "
+            "continues it, and trace.final are its last points"
         )
     p = model.dim(rows)
     try:
@@ -231,11 +230,10 @@ def warn_unstable(kernel: Kernel, model: Model, data: Rows | LeastSquaresMoments
     eta = float(kernel.step_size)  # type: ignore[arg-type]
     radius = linear.radius(eta)
     if radius > 1 + 1e-9:
-        warnings.warn(
+        say(
+            StepSizeWarning,
             f"step_size={eta:g} makes I - eta A H unstable at the optimum (spectral radius "
             f"{radius:.3g}); use a step below {linear.longest_step():.3g}",
-            StepSizeWarning,
-            stacklevel=6,
         )
 
 

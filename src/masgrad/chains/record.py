@@ -4,6 +4,7 @@ One that continues an earlier run begins with what that run has recorded.
 """
 
 import abc
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,22 @@ class Recorder(abc.ABC):
     @abc.abstractmethod
     def keep(self, paths: np.ndarray, lost: np.ndarray) -> None: ...
 
+    def snapshot(self) -> dict[str, Any]:
+        """What was recorded, for a checkpoint."""
+        return {"steps": np.array(self.steps), "diverged": self.diverged, **self.kept()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take over what a checkpoint has recorded, and nothing else."""
+        self.steps = [int(s) for s in saved["steps"]]
+        self.diverged = saved["diverged"]
+        self.take(saved)
+
+    @abc.abstractmethod
+    def kept(self) -> dict[str, np.ndarray]: ...
+
+    @abc.abstractmethod
+    def take(self, kept: dict[str, np.ndarray]) -> None: ...
+
     @abc.abstractmethod
     def result(self, floored: np.ndarray, ending: Ending) -> Trace | Summary: ...
 
@@ -40,15 +57,19 @@ class Paths(Recorder):
     def __init__(self, chains: int, records: int, p: int, note: str = ""):
         super().__init__(chains, note)
         self.theta = np.empty((chains, records, p))
-        self.filled = 0
 
     def keep(self, paths: np.ndarray, lost: np.ndarray) -> None:
-        stop = self.filled + len(paths)
-        self.theta[:, self.filled : stop] = np.moveaxis(paths, -1, 0)
-        self.filled = stop
+        filled = len(self.steps)
+        self.theta[:, filled : filled + len(paths)] = np.moveaxis(paths, -1, 0)
+
+    def kept(self) -> dict[str, np.ndarray]:
+        return {"theta": self.theta[:, : len(self.steps)]}
+
+    def take(self, kept: dict[str, np.ndarray]) -> None:
+        self.theta[:, : len(self.steps)] = kept["theta"]
 
     def result(self, floored: np.ndarray, ending: Ending) -> Trace:
-        theta = self.theta[:, : self.filled]
+        theta = self.theta[:, : len(self.steps)]
         return Trace(theta, np.array(self.steps), self.diverged, floored, self.note, ending)
 
 
@@ -79,6 +100,15 @@ class Summaries(Recorder):
             self._summarise(record[None][..., ~gone])
         return None
 
+    def kept(self) -> dict[str, np.ndarray]:
+        means, covs = np.concatenate(self.means), np.concatenate(self.covs)
+        bands = np.concatenate(self.quantiles, axis=1)
+        return {"means": means, "covs": covs, "quantiles": bands, "last": self.last}
+
+    def take(self, kept: dict[str, np.ndarray]) -> None:
+        self.means, self.covs = [kept["means"]], [kept["covs"]]
+        self.quantiles, self.last = [kept["quantiles"]], kept["last"]
+
     def _summarise(self, paths: np.ndarray) -> None:
         tails = [(1 + sign * level) / 2 for level in SUMMARY_LEVELS for sign in (-1, 1)]
         if paths.shape[-1] < 2:  # too few are left for a spread; the warning has said so
@@ -89,12 +119,13 @@ class Summaries(Recorder):
             self.quantiles.append(np.quantile(paths, tails, axis=-1))
 
     def result(self, floored: np.ndarray, ending: Ending) -> Summary:
-        bands = np.concatenate(self.quantiles, axis=1)
+        kept = self.kept()
+        bands = kept["quantiles"]
         return Summary(
             np.array(self.steps),
             self.last,
-            np.concatenate(self.means),
-            np.concatenate(self.covs),
+            kept["means"],
+            kept["covs"],
             {level: bands[2 * i : 2 * i + 2] for i, level in enumerate(SUMMARY_LEVELS)},
             self.diverged,
             floored,

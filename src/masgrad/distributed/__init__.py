@@ -1,0 +1,1 @@
+"""Work that is split over the workers of a Dask cluster."""
