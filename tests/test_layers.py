@@ -43,7 +43,7 @@ DATA = [
     ["groupings"],
     ["arrays", "left_out", "regression", "source", "sparse", "table", "simulate", "block"],
     ["tables"],
-    ["formula", "matrices", "together"],
+    ["formula", "matrices", "views", "shards"],
     ["table_rows"],
     ["table_source"],
     ["column_source"],

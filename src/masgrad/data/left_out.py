@@ -111,6 +111,13 @@ class Tally:
         self.missing += missing
         return ~lacking if missing else None
 
+    def join(self, other: "Tally") -> None:
+        """Count the rows of another part as well."""
+        if other is not self:
+            self.given, self.rows = self.given + other.given, self.rows + other.rows
+            self.missing += other.missing
+            self.columns.update(other.columns)
+
     def _count(self, name: str | Sequence[str], at: np.ndarray, *which: np.ndarray) -> None:
         if not which and len(at):
             self.columns[str(name)] += len(at)
@@ -129,7 +136,7 @@ class LeftOut:
     """
 
     def __init__(self, missing: bool, bad: bool):
-        self.missing, self.bad = missing, bad
+        self.missing, self.bad, self.whole = missing, bad, True
         self._longest = Tally()
         self.bad_rows: Any = None
 
@@ -139,11 +146,19 @@ class LeftOut:
         tally = Tally()
         try:
             yield tally
-            if tally.rows and tally.missing == tally.rows:
+            if self.whole and tally.rows and tally.missing == tally.rows:
                 raise _none_complete(tally)
         finally:
             if tally.rows >= self._longest.rows:
                 self._longest = tally
+
+    @contextmanager
+    def of_part(self) -> Iterator[Tally]:
+        """Count what a part of the rows leaves out, though it may be all of them, by itself."""
+        tally = Tally()
+        self.whole, self._longest = False, tally
+        yield tally
+        tally.join(self._longest)
 
     @property
     def omitted(self) -> Omitted:

@@ -41,6 +41,7 @@ class Source(abc.ABC):
         compact: whether X is coded or sparse, so that many rows take little room.
         groupings: of the rows, one for each column of their codes; of a stream they are known once
             its first block is read.
+        spread: what sums over the rows where they are, shard by shard; None if this process does.
     """
 
     rereadable: bool = True
@@ -49,6 +50,7 @@ class Source(abc.ABC):
     ordered: bool = False
     compact: bool = False
     groupings: Sequence[Grouping] = ()
+    spread: Any = None
 
     @abc.abstractmethod
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
@@ -69,6 +71,14 @@ class Source(abc.ABC):
     def place(self, row: int) -> str:
         """The name of a row in messages, numbered from 0 in the order of `blocks()`."""
         return f"row {row}"
+
+    def outline(self) -> "Source":
+        """The source without its rows: what a worker is told of it."""
+        raise NotImplementedError
+
+    def part(self, shard: Any, data: Any) -> "Source":
+        """The rows of a shard, seen as an outline says; `data` are those that were sent."""
+        raise NotImplementedError
 
     def named(self, names: tuple[str, ...]) -> "Source":
         """The same rows for a loss whose parameters have names of their own."""
@@ -111,6 +121,16 @@ class Arrays(Source):
         """Whether the usual number of pilot rows may have a few entries alone in a column."""
         first = self.rows[0] if isinstance(self.rows, tuple) else None
         return self.compact and (not isinstance(first, SparseRows) or first.very_thin)
+
+    def outline(self) -> "Arrays":
+        other = copy.copy(self)
+        other.rows = other.kept = other.spread = None
+        return other
+
+    def part(self, shard: Any, data: Any) -> "Arrays":
+        other = copy.copy(self)
+        other.rows, other.count = data, count_rows(data)
+        return other
 
     def place(self, row: int) -> str:
         return f"row {row if self.kept is None else int(self.kept[row])}"

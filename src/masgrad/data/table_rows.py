@@ -4,6 +4,7 @@ Columns are views of Arrow's buffers, copied once, into the (p, n) buffer of a b
 order, row groups are permuted and whole blocks are shuffled.
 """
 
+import copy
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from masgrad.data.groupings.columns import ColumnGroups
 from masgrad.data.groupings.grouping import Grouping, check_keys
 from masgrad.data.left_out import LeftOut
 from masgrad.data.regression import Place, beside, label, only, shown, weigh
+from masgrad.data.shards.outline import Outline, TableShard
 from masgrad.data.source import Arrays, Source, Stream, shuffle
 from masgrad.data.tables.bad_rows import BadRows
 from masgrad.data.tables.chunks import Chunks
@@ -104,6 +106,16 @@ class MediumSource(Source):
     def __init__(self, medium: Medium, weight: str | None, memory: int, block: int):
         self.medium, self.weight, self.memory, self.block = medium, weight, memory, block
         self.rereadable, self.ordered = medium.rereadable, medium.ordered
+
+    def outline(self) -> Source:
+        other = copy.copy(self)
+        other.medium, other.spread = Outline(self.medium.types, self.medium.complete), None
+        return other
+
+    def part(self, shard: TableShard, data: Any) -> Source:
+        other = copy.copy(self)
+        other.medium = shard.open(self.medium, data)
+        return other
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         blocks = self._blocks(rng)

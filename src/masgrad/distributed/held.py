@@ -57,8 +57,13 @@ def ship(value: Any) -> Shipped:
     try:
         payload = cloudpickle.dumps(value)
     except Exception as error:
-        raise InputError(
-            f"{value!r:.80} cannot be sent to other processes ({type(error).__name__}: "
-            f"{error!s:.200}); it must not hold open files, locks or connections"
-        ) from error
+        raise unpicklable(value, error) from error
     return Shipped(payload, hashlib.sha256(payload).hexdigest())
+
+
+def unpicklable(value: Any, error: Exception) -> InputError:
+    """The error for an object that cannot be pickled."""
+    return InputError(
+        f"{value!r:.80} cannot be sent to other processes ({type(error).__name__}: "
+        f"{error!s:.200}); it must not hold open files, locks or connections"
+    )

@@ -53,6 +53,20 @@ class CombinedKeys(Keys):
         other._stages = [keys.closed() for keys in self._stages]
         return other
 
+    def close(self) -> None:
+        super().close()
+        for keys in (*self.columns, *self._stages):
+            keys.close()
+
+    def columns_of(self, codes: np.ndarray) -> list[np.ndarray]:
+        """The codes in each column of these combinations."""
+        found = []
+        for stage in (self, *self._stages[::-1]):
+            pairs = np.array(stage.values, np.int64)[codes]
+            codes = pairs >> 32
+            found.append((pairs & 0xFFFFFFFF).astype(np.int32))
+        return [codes.astype(np.int32), *found[::-1]]
+
     def to_json(self) -> dict[str, Any]:
         columns = [keys.to_json() for keys in self.columns]
         return {**super().to_json(), "columns": columns, "stages": [k.values for k in self._stages]}

@@ -124,8 +124,22 @@ class Keys:
     def closed(self) -> "Keys":
         """The same keys, to which none is added: a new one has the code `NO_KEY`."""
         other = copy.copy(self)
-        other._table, other._lock, other._learns = self._table.copy(), threading.Lock(), False
+        other._table, other._low = self._table.copy(), self._low
+        other._known, other._learns = self._known, False
         return other
+
+    def close(self) -> None:
+        """Add no key from here on."""
+        self._learns = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = {"_lock", "_table", "_low", "_known"}  # which are made anew
+        return {name: value for name, value in self.__dict__.items() if name not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._known, self._table, self._low = {}, np.empty(0, np.int32), 0
+        self._lock = threading.Lock()
 
     def _codes(self, keys: list[Any]) -> np.ndarray:
         """The codes of keys, plain Python values; None is missing."""

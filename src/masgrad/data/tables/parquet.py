@@ -43,16 +43,30 @@ TEXT_TYPES = (pa.string(), pa.large_string())
 
 
 class Parquet(Medium):
-    """Parquet files with the same columns."""
+    """Parquet files with the same columns.
 
-    def __init__(self, paths: list[Path], columns: Sequence[str]):
+    Args:
+        paths: of the files.
+        columns: the columns to read.
+        groups: of one file, the row groups that are read; all by default.
+    """
+
+    def __init__(
+        self, paths: list[Path], columns: Sequence[str], groups: Sequence[int] | None = None
+    ):
         self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
         footers = [_open(path) for path in paths]
         for path, footer in zip(paths, footers, strict=True):
             check_columns(str(path), columns, footer.schema_arrow.names)
         self.footers = [footer.metadata for footer in footers]
         self.schemas = [footer.schema_arrow for footer in footers]
-        self.counts: list[int] = [footer.num_rows for footer in self.footers]
+        self.groups = [range(footer.num_row_groups) if groups is None else groups
+            for footer in self.footers
+        ]
+        self.counts: list[int] = [
+            sum(footer.row_group(k).num_rows for k in groups)
+            for footer, groups in zip(self.footers, self.groups, strict=True)
+        ]
         self.count = sum(self.counts)
         if not self.count:
             raise no_rows(paths)
@@ -85,7 +99,7 @@ class Parquet(Medium):
 
     def _pieces(self, rng: np.random.Generator | None) -> Iterator[tuple[int, list[int]]]:
         """Numbers of files and of row groups: every file at once, or row groups at random."""
-        groups = [(k, list(range(f.num_row_groups))) for k, f in enumerate(self.footers)]
+        groups = [(k, list(held)) for k, held in enumerate(self.groups)]
         if rng is None:
             yield from groups
             return

@@ -16,6 +16,7 @@ import numpy as np
 
 from masgrad.data.arrays import count_rows, pick
 from masgrad.data.source import Source
+from masgrad.data.views import View
 from masgrad.fitting.identification.rank import (
     SMALL_NULL_LOADING,
     Separation,
@@ -60,7 +61,7 @@ def find_separation(
     return undecided(local)
 
 
-class NotSeparated(Source):
+class NotSeparated(View):
     """The rows of a source that are on the border of recession directions.
 
     Args:
@@ -70,9 +71,8 @@ class NotSeparated(Source):
     """
 
     def __init__(self, source: Source, objective: Objective, separation: Separation):
-        self.source, self.objective, self.separation = source, objective, separation
-        self.names, self.rereadable, self.ordered = source.names, source.rereadable, source.ordered
-        self.count, self.groupings = separation.rows, source.groupings
+        super().__init__(source)
+        self.objective, self.separation, self.count = objective, separation, separation.rows
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         return self._of_each(self.source.blocks(rng))

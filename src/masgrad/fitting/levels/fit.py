@@ -13,6 +13,7 @@ from masgrad.data.designs.coded import CodedDesign
 from masgrad.data.formula.many_levels import ManyLevels, many_levels
 from masgrad.data.regression import with_design
 from masgrad.data.source import Source
+from masgrad.data.views import View
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.identification.checks import explain, without_minimum
 from masgrad.fitting.identification.enough import check_responses
@@ -84,11 +85,11 @@ def check_asked_for(task: Task, many: ManyLevels) -> None:
         )
 
 
-class Written(Source):
+class Written(View):
     """The columns that are written out, of a source of coded designs: for messages about values."""
 
     def __init__(self, source: Source):
-        self.source = source
+        super().__init__(source)
         first = next(source.blocks())
         self.names = tuple(source.names[j] for j in first[0].at)
 
@@ -100,9 +101,6 @@ class Written(Source):
         X = block[0]
         assert isinstance(X, CodedDesign)
         return with_design(block, X.numbers)
-
-    def place(self, row: int) -> str:
-        return self.source.place(row)
 
 
 def _fit(task: Task, many: ManyLevels, reader: Reader) -> LevelsFitted:

@@ -40,10 +40,16 @@ CACHED = 1 << 15
 
 
 class BadBlock(Exception):
-    """A block whose sums are not finite, or whose responses the family does not admit."""
+    """A block whose sums are not finite, or whose responses the family does not admit.
 
-    def __init__(self, rows: Rows):
-        self.rows = rows
+    Args:
+        rows: of the block.
+        shard: the number of the shard that it is in, if rows are spread over workers.
+    """
+
+    def __init__(self, rows: Rows, shard: int | None = None):
+        super().__init__(rows, shard)
+        self.rows, self.shard = rows, shard
 
 
 class Parts(NamedTuple):

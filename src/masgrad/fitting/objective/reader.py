@@ -23,12 +23,12 @@ from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, response_range
 from masgrad.fitting.objective.totals import (
+    ALL_BLOCKS,
+    LONG_BLOCKS,
     Addition,
     BlockSums,
     Cut,
-    all_blocks,
     length_of,
-    long_blocks_of,
     summer,
     these,
 )
@@ -60,7 +60,7 @@ class Reader:
     def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of all rows at phi."""
         workers = self.workers(objective, self.source.count)
-        cut = all_blocks if objective.coordinates.transforms_rows else long_blocks_of
+        cut = ALL_BLOCKS if objective.coordinates.transforms_rows else LONG_BLOCKS
         total = self._sum(objective, phi, parts, workers, cut)
         self.monitor.check_length(total.rows)
         return total
@@ -79,7 +79,7 @@ class Reader:
         source = self.source
         assert isinstance(source, Arrays)
         workers = self.workers(objective, len(starts) * source.block)
-        return self._sum(objective, phi, parts, workers, lambda _: (starts, source.made))
+        return self._sum(objective, phi, parts, workers, these(starts, source.made))
 
     def read_blocks(
         self,
@@ -152,7 +152,7 @@ class Reader:
         self,
         work: Callable[[Rows], Done],
         workers: int | None = None,
-        cut: Cut = all_blocks,
+        cut: Cut = ALL_BLOCKS,
         *,
         whole: bool = True,
     ) -> Iterator[Done]:
@@ -160,27 +160,14 @@ class Reader:
 
         The length of a read of the whole source is checked.
         """
-        (pieces, make), total = cut(self.source), 0
-        workers = workers or self.threads_for(self.source.count)
-
-        def counted(piece: Any) -> tuple[int, Done] | None:
-            rows = make(piece)
-            return None if rows is None else (length_of(rows), work(rows))
-
-        for done in self.each(counted, pieces, workers):
-            if done is not None:
-                total += done[0]
-                self.monitor.tick(done[0])
-                yield done[1]
-        if whole:
-            self.monitor.check_length(total)
+        return self._counted(self._of_pieces(work, workers, cut), whole)
 
     def total(
         self,
         work: Callable[[Rows], Any],
         addition: Addition,
         workers: int | None = None,
-        cut: Cut = all_blocks,
+        cut: Cut = ALL_BLOCKS,
         *,
         see: Callable[[Any], None] = lambda part: None,
         whole: bool = True,
@@ -192,20 +179,53 @@ class Reader:
             addition: of its results.
             workers: threads.
             cut: the pieces of the source, and what makes rows of each.
-            see: looks at each result before it is added.
+            see: looks at each result, or at the total of each shard, before it is added.
             whole: whether every row is needed; if not, Ctrl-C leaves the total of those read.
         """
-        total = None
+        total, spread = None, None if cut.is_local else self.source.spread
+        if spread is None:
+            plus, parts = addition.plus, self._of_pieces(work, workers, cut)
+        else:
+            plus, parts = addition.joined, spread.totals(self.source, work, cut, addition)
         try:
-            for part in self.each_block(work, workers, cut, whole=whole):
+            for part in self._counted(parts, whole):
                 if part is not None:
                     see(part)
-                    total = addition.plus(total, part)
+                    total = plus(total, part)
         except KeyboardInterrupt:
             if whole:
                 raise
             self.monitor.interrupted = True
         return total
+
+    def numbered(self, work: Callable[[Rows], Done], cut: Cut) -> list[tuple[int, Done]]:
+        """The number of rows of every piece, and the result of `work` on them."""
+        return list(self._of_pieces(work, 1, cut))
+
+    def _of_pieces(
+        self, work: Callable[[Rows], Done], workers: int | None, cut: Cut
+    ) -> Iterator[tuple[int, Done]]:
+        """The number of rows of every piece, and the result of `work` on them."""
+        if self.source.spread is not None and not cut.is_local:
+            yield from self.source.spread.each(self.source, work, cut)
+            return
+        pieces, make = cut.pieces(self.source)
+        workers = workers or self.threads_for(self.source.count)
+
+        def counted(piece: Any) -> tuple[int, Done] | None:
+            rows = make(piece)
+            return None if rows is None else (length_of(rows), work(rows))
+
+        yield from (done for done in self.each(counted, pieces, workers) if done is not None)
+
+    def _counted(self, parts: Iterator[tuple[int, Done]], whole: bool) -> Iterator[Done]:
+        total = 0
+        for rows, done in parts:
+            total += rows
+            self.monitor.tick(rows)
+            yield done
+        if whole:
+            self.monitor.check_length(total)
 
     def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
         """Blocks in a random order, until they hold `most` rows; progress is shown."""
@@ -234,6 +254,10 @@ class Reader:
         self.monitor.pilot_rows = count_rows(sample.rows)
         if linear:
             self.monitor.see_responses(*response_range(sample.rows))
+
+    def __reduce__(self) -> Any:
+        """Work that is sent to other processes leaves its reader behind: it is None there."""
+        return type(None), ()
 
     @contextmanager
     def anew(self, source: Source | None = None) -> Iterator["Reader"]:

@@ -17,26 +17,43 @@ from masgrad.fitting.objective.objective import Objective, Parts, response_range
 from masgrad.models.model import RowSums, add
 from masgrad.types import Rows
 
-Cut = Callable[[Source], tuple[Iterable[Any], Callable[[Any], Rows | None]]]
-"""From a source to its pieces, and what makes rows of each, in any thread."""
+Pieces = tuple[Iterable[Any], Callable[[Any], Rows | None]]
+"""Pieces of a source, and what makes rows of each, in any thread."""
 
 
-def all_blocks(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
-    """The blocks of a source as they are."""
+class Cut(NamedTuple):
+    """How a source is cut into pieces.
+
+    Args:
+        pieces: of a source.
+        is_local: whether the pieces are rows of this process, and not of the source.
+    """
+
+    pieces: Callable[[Source], Pieces]
+    is_local: bool = False
+
+
+def _blocks(source: Source) -> Pieces:
     return source.pieces(), source.made
 
 
-def long_blocks_of(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
-    """As many blocks together as are best summed as one."""
+def _long_blocks(source: Source) -> Pieces:
     if isinstance(source, Arrays):
         many = source.together
         return source.starts[::many], partial(source.at, together=many)
-    return all_blocks(source)
+    return _blocks(source)
 
 
-def these(blocks: Iterable[Rows]) -> Cut:
+ALL_BLOCKS = Cut(_blocks)
+"""The blocks of a source as they are."""
+
+LONG_BLOCKS = Cut(_long_blocks)
+"""As many blocks together as are best summed as one."""
+
+
+def these(pieces: Iterable[Any], make: Callable[[Any], Rows | None] = lambda rows: rows) -> Cut:
     """The cut into some blocks, whatever the source."""
-    return lambda _: (blocks, lambda rows: rows)
+    return Cut(lambda _: (pieces, make), is_local=True)
 
 
 class Numbered(NamedTuple):
@@ -54,8 +71,8 @@ def length_of(piece: Rows | Numbered) -> int:
 def numbered(cut: Cut) -> Cut:
     """The same pieces, whose rows come with their numbers."""
 
-    def cut_again(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
-        pieces, make = cut(source)
+    def pieces_of(source: Source) -> Pieces:
+        pieces, make = cut.pieces(source)
 
         def made(piece: tuple[int, Any]) -> Numbered | None:
             rows = make(piece[1])
@@ -63,7 +80,7 @@ def numbered(cut: Cut) -> Cut:
 
         return enumerate(pieces), made
 
-    return cut_again
+    return cut._replace(pieces=pieces_of)
 
 
 class Addition(NamedTuple):
@@ -73,11 +90,13 @@ class Addition(NamedTuple):
         add: a part to a total, which may change.
         begin: a total of no rows; None if the first part is the first total.
         join: two totals, as `add` does if None.
+        pack: a total, to be joined by another process, if that needs more than the total.
     """
 
     add: Callable[[Any, Any], Any]
     begin: Callable[[], Any] | None = None
     join: Callable[[Any, Any], Any] | None = None
+    pack: Callable[[Any], Any] | None = None
 
     def plus(self, total: Any, part: Any) -> Any:
         """The total with another part; None is the total of no rows."""
@@ -86,8 +105,12 @@ class Addition(NamedTuple):
         return self.add(self.begin() if total is None else total, part)  # pyright: ignore
 
     def joined(self, total: Any, later: Any) -> Any:
-        """The total of rows and of those that follow."""
-        return later if total is None else (self.join or self.add)(total, later)
+        """The total of rows and of those that follow, which another process has added."""
+        if later is None or (total is None and self.pack is None):
+            return later if total is None else total
+        if total is None and self.begin is not None:
+            total = self.begin()
+        return (self.join or self.add)(total, later)
 
 
 class BlockSums(NamedTuple):

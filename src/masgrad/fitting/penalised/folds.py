@@ -15,7 +15,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.objective.totals import Addition, Numbered, all_blocks, numbered, these
+from masgrad.fitting.objective.totals import Addition, Numbered, ALL_BLOCKS, numbered, these
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.optimum.proximal_newton import centre, is_quadratic
@@ -128,7 +128,7 @@ def _read_folds(
 
     reader.restart()
     workers = reader.workers(objective, reader.source.count)
-    cut = numbered(these(blocks(sample.rows)) if sample.complete else all_blocks)
+    cut = numbered(these(blocks(sample.rows)) if sample.complete else ALL_BLOCKS)
     found = reader.total(work, Addition(_both), workers, cut, whole=False)
     if found is None or any(fold is None for fold in found):
         if reader.monitor.interrupted:

@@ -16,7 +16,7 @@ from masgrad.data.regression import weight_of
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.objective.totals import Addition, all_blocks, these
+from masgrad.fitting.objective.totals import Addition, ALL_BLOCKS, these
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import add_offset
 from masgrad.models.gram import ZERO_EIGENVALUE
@@ -62,7 +62,7 @@ def _total(
 ) -> Any:
     """The results of `work` on all rows, added."""
     workers = reader.threads_for(reader.source.count)
-    cut = these(blocks(sample.rows)) if sample.complete else all_blocks
+    cut = these(blocks(sample.rows)) if sample.complete else ALL_BLOCKS
     return reader.total(work, Addition(add), workers, cut)
 
 

@@ -9,7 +9,7 @@ from masgrad.data.arrays import BLOCK
 from masgrad.data.source import Arrays, Source
 from masgrad.fitting.effects.part import PART_BYTES, PART_ROWS
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.objective.totals import Addition
+from masgrad.fitting.objective.totals import Addition, Cut, Pieces
 from masgrad.fitting.sources import join
 from masgrad.types import Rows
 
@@ -18,17 +18,20 @@ Done = TypeVar("Done")
 
 def each_part(reader: Reader, work: Callable[[Rows], Done | None]) -> Iterator[Done]:
     """Results of `work` on parts of all rows, in order; rows are counted."""
-    return (done for done in reader.each_block(work, cut=long_parts) if done is not None)
+    return (done for done in reader.each_block(work, cut=LONG_PARTS) if done is not None)
 
 
 def total_of_parts(reader: Reader, work: Callable[[Rows], Any], addition: Addition) -> Any:
     """The results of `work` on parts of all rows, added in their order."""
-    return reader.total(work, addition, cut=long_parts)
+    return reader.total(work, addition, cut=LONG_PARTS)
 
 
-def long_parts(source: Source) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
-    """Parts of as many rows as there are levels, if these are very many and memory allows."""
+def _long_parts(source: Source) -> Pieces:
     return _parts_of(source, _rows_of_parts(source))
+
+
+LONG_PARTS = Cut(_long_parts)
+"""Parts of as many rows as there are levels, if these are very many and memory allows."""
 
 
 def _rows_of_parts(source: Source) -> int:
@@ -36,7 +39,7 @@ def _rows_of_parts(source: Source) -> int:
     return max(PART_ROWS, min(levels, PART_BYTES // (8 * (len(source.names) + 2))))
 
 
-def _parts_of(source: Source, rows: int) -> tuple[Iterable[Any], Callable[[Any], Rows | None]]:
+def _parts_of(source: Source, rows: int) -> Pieces:
     """Pieces of a source, and what makes a part of about so many rows of each."""
     if isinstance(source, Arrays):
         many = -(-rows // source.block)

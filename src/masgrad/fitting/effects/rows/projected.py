@@ -16,6 +16,7 @@ import numpy as np
 from masgrad.data.arrays import count_rows, empty_columns
 from masgrad.data.regression import Regression
 from masgrad.data.source import Source
+from masgrad.data.views import View
 from masgrad.fitting.effects.rows.design import EffectDesign
 from masgrad.fitting.levels.arrow import Vector
 from masgrad.types import Rows
@@ -60,7 +61,7 @@ class Projection:
         return Regression(X, rows.y, rows.weight, offset, rows.groups)
 
 
-class ProjectedSource(Source):
+class ProjectedSource(View):
     """The kept rows of a source, projected.
 
     Args:
@@ -69,10 +70,8 @@ class ProjectedSource(Source):
     """
 
     def __init__(self, source: Source, projection: Projection):
-        self.source, self.projection = source, projection
-        kept = projection.design.kept
-        self.names, self.groupings = source.names, source.groupings
-        self.rereadable, self.ordered = source.rereadable, source.ordered
+        super().__init__(source)
+        self.projection, kept = projection, projection.design.kept
         self.count = None if kept is None else kept.rows
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:

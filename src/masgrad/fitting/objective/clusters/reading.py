@@ -18,7 +18,7 @@ from masgrad.data.groupings.grouping import Grouping, places_of_role
 from masgrad.data.groupings.keys import Keys
 from masgrad.data.regression import groups_of
 from masgrad.data.source import Source
-from masgrad.data.together import Together
+from masgrad.data.views import Together
 from masgrad.fitting.objective.clusters.blocks import ROWS_EACH, BlockSums, block_sums, row_terms
 from masgrad.fitting.objective.clusters.sums import ClusterSums, ClusterWay, packed, unpacked
 from masgrad.fitting.objective.objective import Objective

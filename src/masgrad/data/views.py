@@ -1,6 +1,6 @@
-"""Several blocks of a source read as one: sums by group cost less in blocks as long as groups are
-many."""
+"""Other views of a source's rows."""
 
+import copy
 from collections.abc import Generator, Iterable
 from itertools import islice
 from typing import Any
@@ -12,8 +12,38 @@ from masgrad.data.source import Arrays, Source
 from masgrad.types import Rows
 
 
-class Together(Source):
-    """The rows of a source in longer blocks.
+class View(Source):
+    """The rows of another source, seen in another way.
+
+    Args:
+        source: the rows.
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.rereadable, self.ordered = source.rereadable, source.ordered
+        self.count, self.names, self.groupings = source.count, source.names, source.groupings
+        self.spread = source.spread
+
+    def outline(self) -> Source:
+        return self._of(self.source.outline())
+
+    def part(self, shard: Any, data: Any) -> Source:
+        return self._of(self.source.part(shard, data))
+
+    def _of(self, source: Source) -> Source:
+        """The same view of another source."""
+        other = copy.copy(self)
+        other.source, other.spread = source, None
+        return other
+
+    def place(self, row: int) -> str:
+        return self.source.place(row)
+
+
+class Together(View):
+    """The rows of a source in longer blocks: sums by group cost less in blocks as long as groups
+    are many.
 
     Args:
         source: the rows.
@@ -26,9 +56,8 @@ class Together(Source):
     """
 
     def __init__(self, source: Source, many: int):
-        self.source, self.many = source, many
-        self.rereadable, self.ordered = source.rereadable, source.ordered
-        self.count, self.names, self.groupings = source.count, source.names, source.groupings
+        super().__init__(source)
+        self.many = many
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
         assert rng is None
@@ -52,6 +81,3 @@ class Together(Source):
         if len(rows) < 2:
             return rows[0] if rows else None
         return pick(lambda *parts: joined(parts), *rows)
-
-    def place(self, row: int) -> str:
-        return self.source.place(row)

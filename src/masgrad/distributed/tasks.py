@@ -1,0 +1,130 @@
+"""One task for each shard of the data, and their results in the order of the shards.
+
+Tasks are futures, which Dask computes again when a worker dies: a shard's result does not depend on
+the worker, and results come in a fixed order, so that a killed worker changes no digit. What a
+round is told is held by the scheduler, which no killed worker takes along. A task that fails is
+tried again, since a disk or a network may have been the reason; errors that masgrad raises on
+purpose would come again, and are results.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from masgrad.distributed.held import Shipped
+from masgrad.errors import ClusterError, MasgradError
+
+RETRIES = 2
+"""How often a task is tried again."""
+
+SMALL = 1 << 16
+"""Bytes that go along with every task; more are sent once to each worker."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The error of a task that would come again."""
+
+    error: BaseException
+
+
+class Tasks:
+    """Runs tasks on the workers of a cluster.
+
+    Args:
+        client: of the cluster.
+        names: of the shards, for messages.
+        data: a Dask object or a value for each shard, None for shards that a worker reads itself.
+    """
+
+    def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any]):
+        self.client, self.names, self.data = client, names, list(data)
+        self._parts: dict[str, Any] = {}
+        self.bytes_sent, self.rounds = 0, 0
+
+    def each(
+        self,
+        call: Callable[..., Any],
+        payload: bytes,
+        parts: dict[str, Shipped],
+        each: Sequence[Any],
+    ) -> Iterator[Any]:
+        """`call(payload, parts, shard, data)` for every shard, in order.
+
+        Args:
+            call: a function of a module.
+            payload: what all of them are told.
+            parts: to which the payload refers.
+            each: what each of them is told.
+        """
+        futures = self._submit(call, payload, parts, each)
+        try:
+            yield from self._in_order(futures)
+        finally:
+            self.client.cancel(futures)
+
+    def _submit(
+        self,
+        call: Callable[..., Any],
+        payload: bytes,
+        parts: dict[str, Shipped],
+        each: Sequence[Any],
+    ) -> list[Any]:
+        import dask
+
+        self.rounds += 1
+        for digest, part in parts.items():
+            if digest not in self._parts:
+                self._parts[digest] = self._hold(part)
+        held = {digest: self._parts[digest] for digest in parts}
+        told = payload if len(payload) <= SMALL else self._hold(payload)
+        task = dask.delayed(_attempt, pure=False)
+        tasks = [
+            task(call, told, held, shard, data)
+            for shard, data in zip(each, self.data, strict=True)
+        ]
+        return self.client.compute(tasks, retries=RETRIES)
+
+    def _hold(self, value: Any) -> Any:
+        """A value that any worker can get, and get again should the one that has it die."""
+        return self.client.submit(_same, value, pure=False)
+
+    def _in_order(self, futures: list[Any]) -> Iterator[Any]:
+        for number, future in enumerate(futures):
+            try:
+                done = future.result()
+            except (Exception, KeyboardInterrupt) as error:
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                raise self._failed(number, error) from error
+            future.release()
+            if isinstance(done, Failed):
+                raise done.error
+            yield done
+
+    def _failed(self, number: int, error: Exception) -> ClusterError:
+        """The error for a shard that fails however often it is tried."""
+        killed = type(error).__name__ == "KilledWorker"
+        why = (
+            "every worker that read it was killed: is there too little memory for one block?"
+            if killed
+            else f"{type(error).__name__}: {error!s:.300}"
+        )
+        return ClusterError(
+            f"{self.names[number]} cannot be read, after {RETRIES + 1} attempts: {why}; look at "
+            "this part of the data, and at the logs of the workers"
+        )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _attempt(
+    call: Callable[..., Any], payload: bytes, parts: dict[str, Shipped], shard: Any, data: Any
+) -> Any:
+    """The result of a task, or the error that masgrad raised on purpose."""
+    try:
+        return call(payload, parts, shard, data)
+    except MasgradError as error:
+        return Failed(error)

@@ -1,0 +1,1 @@
+"""Fits whose rows are read by the workers of a cluster."""

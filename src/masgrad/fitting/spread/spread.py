@@ -1,0 +1,71 @@
+"""Sums over rows where they are: every shard is read by whichever worker is free.
+
+A round says what is summed, and each shard sends back one total, O(p^2) numbers for the local model
+of a regression. Totals are joined in the order of the shards, so that neither the number of workers
+nor their speed changes a digit.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from masgrad.data.groupings.keys import Keys
+from masgrad.data.left_out import LeftOut
+from masgrad.data.source import Source
+from masgrad.distributed.payload import Packer
+from masgrad.distributed.tasks import Tasks
+from masgrad.fitting.objective.coordinates import Coordinates
+from masgrad.fitting.objective.totals import Addition, Cut
+from masgrad.fitting.spread.shard_reads import Order, ShardDone, read_shard
+from masgrad.models.model import Model
+from masgrad.types import Rows
+
+MANY_KEYS = 256
+"""Keys of groups that are sent once, and not with every round."""
+
+
+class Spread:
+    """Reads the shards of a source.
+
+    Args:
+        client: of a cluster.
+        shards: in the order of the rows.
+        data: what is sent of each shard: a Dask object or values; None if workers read files.
+        left_out: where rows that are left out are counted.
+    """
+
+    def __init__(
+        self, client: Any, shards: Sequence[Any], data: Sequence[Any], left_out: LeftOut | None
+    ):
+        self.shards, self.left_out = shards, left_out
+        self.tasks = Tasks(client, [shard.name for shard in shards], data)
+        self.packer = Packer(_stays)
+
+    def totals(
+        self, source: Source, work: Callable[[Rows], Any], cut: Cut, addition: Addition
+    ) -> Iterator[tuple[int, Any]]:
+        """The rows of each shard, and its total."""
+        return self._read(Order(source.outline(), work, cut, addition, self.left_out))
+
+    def each(
+        self, source: Source, work: Callable[[Rows], Any], cut: Cut
+    ) -> Iterator[tuple[int, Any]]:
+        """The rows of each piece, and the result of `work` on them."""
+        return self._read(Order(source.outline(), work, cut, None, self.left_out))
+
+    def _read(self, order: Order) -> Iterator[tuple[int, Any]]:
+        payload, parts = self.packer.pack(order)
+        counting = nullcontext() if self.left_out is None else self.left_out.read()
+        with counting as tally:
+            done: ShardDone
+            for done in self.tasks.each(read_shard, payload, parts, list(enumerate(self.shards))):
+                if tally is not None and done.tally is not None:
+                    tally.join(done.tally)
+                yield from done.parts
+
+
+def _stays(value: Any) -> bool:
+    """Whether an object is the same in every round."""
+    if type(value) is Keys:
+        return len(value) > MANY_KEYS
+    return isinstance(value, Model | Coordinates)
