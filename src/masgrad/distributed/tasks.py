@@ -80,8 +80,7 @@ class Tasks:
         told = payload if len(payload) <= SMALL else self._hold(payload)
         task = dask.delayed(_attempt, pure=False)
         tasks = [
-            task(call, told, held, shard, data)
-            for shard, data in zip(each, self.data, strict=True)
+            task(call, told, held, shard, data) for shard, data in zip(each, self.data, strict=True)
         ]
         return self.client.compute(tasks, retries=RETRIES)
 

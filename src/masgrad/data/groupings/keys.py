@@ -128,6 +128,11 @@ class Keys:
         other._known, other._learns = self._known, False
         return other
 
+    @property
+    def learns(self) -> bool:
+        """Whether new keys get a code."""
+        return self._learns
+
     def close(self) -> None:
         """Add no key from here on."""
         self._learns = False

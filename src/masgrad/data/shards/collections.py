@@ -5,7 +5,6 @@ from typing import Any
 from masgrad.errors import InputError, MissingPackageError
 from masgrad.types import is_from
 
-
 FEW_ROWS = 1 << 11
 """Rows of a partition for a sample of all."""
 

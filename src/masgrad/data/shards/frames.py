@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.shards.collections import FEW_ROWS, FEW_PARTITIONS, computed, first_rows, partitions_of
+from masgrad.data.shards.collections import (
+    FEW_PARTITIONS,
+    FEW_ROWS,
+    computed,
+    first_rows,
+    partitions_of,
+)
 from masgrad.data.shards.outline import Outline, TableShard, checked
 from masgrad.data.tables.frames import Memory
 from masgrad.data.tables.medium import Medium, check_columns
@@ -68,7 +74,9 @@ class DaskFrame(Medium):
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """All rows; with a generator, some rows of a few partitions come first."""
-        order = range(len(self.partitions)) if rng is None else rng.permutation(len(self.partitions))
+        order = (
+            range(len(self.partitions)) if rng is None else rng.permutation(len(self.partitions))
+        )
         few = {} if rng is None else dict.fromkeys(map(int, order[:FEW_PARTITIONS]), FEW_ROWS)
         for number in few:
             yield self._batch(first_rows(self.partitions[number]), number, columns)

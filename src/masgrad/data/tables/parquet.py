@@ -60,8 +60,8 @@ class Parquet(Medium):
             check_columns(str(path), columns, footer.schema_arrow.names)
         self.footers = [footer.metadata for footer in footers]
         self.schemas = [footer.schema_arrow for footer in footers]
-        self.groups = [range(footer.num_row_groups) if groups is None else groups
-            for footer in self.footers
+        self.groups = [
+            range(footer.num_row_groups) if groups is None else groups for footer in self.footers
         ]
         self.counts: list[int] = [
             sum(footer.row_group(k).num_rows for k in groups)

@@ -15,7 +15,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.objective.totals import Addition, Numbered, ALL_BLOCKS, numbered, these
+from masgrad.fitting.objective.totals import ALL_BLOCKS, Addition, Numbered, numbered, these
 from masgrad.fitting.options import Options
 from masgrad.fitting.penalised.coordinates import PenaltyCoordinates
 from masgrad.fitting.penalised.optimum.proximal_newton import centre, is_quadratic

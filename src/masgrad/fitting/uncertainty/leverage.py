@@ -16,7 +16,7 @@ from masgrad.data.regression import weight_of
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
-from masgrad.fitting.objective.totals import Addition, ALL_BLOCKS, these
+from masgrad.fitting.objective.totals import ALL_BLOCKS, Addition, these
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import add_offset
 from masgrad.models.gram import ZERO_EIGENVALUE

@@ -52,11 +52,14 @@ class Way(NamedTuple):
 
     def codes(self, groups: np.ndarray) -> np.ndarray:
         """The codes of the rows' clusters, (n,)."""
-        first, *more = self.places
-        if not more:
-            return groups[:, first]
+        return self.codes_of([groups[:, k] for k in self.places])
+
+    def codes_of(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """The codes of clusters, given those in each of the columns."""
+        if len(columns) == 1:
+            return columns[0]
         assert isinstance(self.keys, CombinedKeys)
-        return self.keys.codes_of([groups[:, k] for k in self.places])
+        return self.keys.codes_of(columns)
 
 
 def ways_of(groupings: Sequence[Grouping], role: str = "clusters") -> tuple[Way, ...]:
@@ -221,7 +224,12 @@ class _Collector:
         """How the sums over blocks are added."""
         sizes = [len(way.keys) for way in ways]
         p, hessians = len(self.phi), self.hessians
-        return Addition(_with_block, lambda: [Totals(p, hessians, n) for n in sizes], _joined)
+        return Addition(
+            _with_block,
+            lambda: [Totals(p, hessians, n) for n in sizes],
+            partial(_with_packed, ways),
+            partial(_packed, ways),
+        )
 
     def ways(self, ways: Sequence[Way], totals: Sequence[Totals]) -> tuple[ClusterWay, ...]:
         """The clusters that have rows, for each way."""
@@ -235,8 +243,29 @@ def _with_block(totals: list[Totals], part: Sequence[BlockSums]) -> list[Totals]
     return totals
 
 
-def _joined(totals: list[Totals], later: list[Totals]) -> list[Totals]:
-    return _with_block(totals, [total.sums for total in later])
+Packed = list[tuple[list[np.ndarray], BlockSums]]
+"""For each way the codes of clusters in the columns that it combines, and the clusters' sums."""
+
+
+def _packed(ways: Sequence[Way], totals: list[Totals]) -> Packed:
+    """Sums for another process: combinations have codes of their own in each, columns have not."""
+    found = []
+    for way, total in zip(ways, totals, strict=True):
+        sums, keys = total.sums, way.keys
+        combined = isinstance(keys, CombinedKeys) and len(way.places) > 1
+        found.append((keys.columns_of(sums.codes) if combined else [sums.codes], sums))
+    return found
+
+
+def _with_packed(ways: Sequence[Way], totals: list[Totals], later: Packed) -> list[Totals]:
+    """The totals with the sums over later rows, which another process has packed."""
+    for way, total, (codes, sums) in zip(ways, totals, later, strict=True):
+        own = way.codes_of(codes)
+        order = np.argsort(own, kind="stable")
+        H = None if sums.hessians is None else sums.hessians[order]
+        parts = (sums.scores[order], sums.weights[order], sums.rows[order])
+        total.add(BlockSums(own[order], *parts, H))
+    return totals
 
 
 def hessians_fit(clusters: int, p: int, memory: int) -> bool:
