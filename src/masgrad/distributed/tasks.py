@@ -35,10 +35,11 @@ class Tasks:
         client: of the cluster.
         names: of the shards, for messages.
         data: a Dask object or a value for each shard, None for shards that a worker reads itself.
+        done: what a task does to its shard, for messages: it is "read", or "advanced".
     """
 
-    def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any]):
-        self.client, self.names, self.data = client, names, list(data)
+    def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any], done: str = "read"):
+        self.client, self.names, self.data, self.done = client, names, list(data), done
         self._parts: dict[str, Any] = {}
         self.bytes_sent, self.rounds = 0, 0
 
@@ -105,13 +106,13 @@ class Tasks:
         """The error for a shard that fails however often it is tried."""
         killed = type(error).__name__ == "KilledWorker"
         why = (
-            "every worker that read it was killed: is there too little memory for one block?"
+            f"a worker was killed each time it was {self.done}: is there too little memory for it?"
             if killed
             else f"{type(error).__name__}: {error!s:.300}"
         )
         return ClusterError(
-            f"{self.names[number]} cannot be read, after {RETRIES + 1} attempts: {why}; look at "
-            "this part of the data, and at the logs of the workers"
+            f"{self.names[number]} cannot be {self.done}, after {RETRIES + 1} attempts: {why}; the "
+            "logs of the workers say more"
         )
 
 
