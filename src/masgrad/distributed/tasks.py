@@ -7,11 +7,11 @@ tried again, since a disk or a network may have been the reason; errors that mas
 purpose would come again, and are results.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from masgrad.distributed.held import Shipped
+from masgrad.distributed.held import Shipped, forget
 from masgrad.errors import ClusterError, MasgradError
 
 RETRIES = 2
@@ -42,6 +42,19 @@ class Tasks:
         self.client, self.names, self.data, self.done = client, names, list(data), done
         self._parts: dict[str, Any] = {}
         self.bytes_sent, self.rounds = 0, 0
+
+    def send(self, parts: dict[str, Shipped]) -> None:
+        """Bring parts to every worker at once: where they are large, tasks crowd where they are."""
+        for digest, part in parts.items():
+            if digest not in self._parts:
+                self._parts[digest] = self._hold(part)
+        self.client.replicate([self._parts[digest] for digest in parts])
+
+    def drop(self, digests: Collection[str]) -> None:
+        """Take parts back from the workers: rows that no later round needs fill their memory."""
+        for digest in digests:
+            self._parts.pop(digest, None)
+        self.client.run(forget, list(digests), on_error="ignore")
 
     def each(
         self,
@@ -83,11 +96,13 @@ class Tasks:
         tasks = [
             task(call, told, held, shard, data) for shard, data in zip(each, self.data, strict=True)
         ]
-        return self.client.compute(tasks, retries=RETRIES)
+        with _of_any_size():
+            return self.client.compute(tasks, retries=RETRIES)
 
     def _hold(self, value: Any) -> Any:
         """A value that any worker can get, and get again should the one that has it die."""
-        return self.client.submit(_same, value, pure=False)
+        with _of_any_size():
+            return self.client.submit(_same, value, pure=False)
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
         for number, future in enumerate(futures):
@@ -114,6 +129,13 @@ class Tasks:
             f"{self.names[number]} cannot be {self.done}, after {RETRIES + 1} attempts: {why}; the "
             "logs of the workers say more"
         )
+
+
+def _of_any_size() -> Any:
+    """Inside, Dask does not warn of large tasks: what is large in ours has to be sent."""
+    import dask.config
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"})
 
 
 def _same(value: Any) -> Any:

@@ -23,7 +23,6 @@ def crews(engine: str | None, client: Any, scheduler: str | None) -> Iterator[Hi
         scheduler: the address of a scheduler. With neither, processes of this machine are started,
             as many as cores and groups allow.
     """
-    check_engine(engine, client, scheduler)
     with contextlib.ExitStack() as open_until_the_end:
 
         def hire(program: Program, states: Sequence[State]) -> Crew:

@@ -37,21 +37,24 @@ class Workers(Crew):
 
     def __init__(self, client: Any, program: Program, states: Sequence[State]):
         rows, form = _apart(program.field)
-        self.rows, self.form = _Arrays(rows), _Form(program.kernel, form)
-        self.settings = (program.thin, program.seed, program.buffer)
-        self.packer = Packer(lambda value: value is self.rows or value is self.form)
+        sent = (_Form(program.kernel, form), _Arrays(rows))
+        settings = (program.thin, program.seed, program.buffer)
+        packer = Packer(lambda value: isinstance(value, _Form | _Arrays))
+        self.payload, self.parts = packer.pack((*sent, settings))
         names = [f"group {i} of the chains" for i in range(len(states))]
         self.tasks = Tasks(client, names, [None] * len(states), "advanced")
+        self.rows = packer.part(sent[1]).digest
+        self.tasks.send(self.parts)
         self.chunk_seconds = TASK_SECONDS
         self.most_records = max(1, TASK_NUMBERS // states[0].theta.size)
 
     def advance(self, states: Sequence[State], count: int) -> list[tuple[State, np.ndarray]]:
-        payload, parts = self.packer.pack((self.form, self.rows, self.settings))
         told = [_bytes((i, state, count)) for i, state in enumerate(states)]
-        return list(self.tasks.each(_advance_group, payload, parts, told))
+        return list(self.tasks.each(_advance_group, self.payload, self.parts, told))
 
     def close(self) -> None:
-        """Nothing is left: the cluster is closed by whoever opened it."""
+        """Take the rows back; the kernel and the loss may come again, and stay compiled."""
+        self.tasks.drop([self.rows])
 
 
 # What is sent.
@@ -87,12 +90,12 @@ class _Place:
 
 
 def _apart(field: Any) -> tuple[list[Any], Any]:
-    """The arrays of a field, and the field with their places."""
+    """The arrays of a field, each once, and the field with their places."""
     leaves, structure = jax.tree.flatten(field)
-    arrays = [leaf for leaf in leaves if eqx.is_array(leaf)]
-    places = iter(range(len(arrays)))
-    marked = [_Place(next(places)) if eqx.is_array(leaf) else leaf for leaf in leaves]
-    return arrays, jax.tree.unflatten(structure, marked)
+    arrays = {id(leaf): leaf for leaf in leaves if eqx.is_array(leaf)}
+    place = {key: _Place(number) for number, key in enumerate(arrays)}
+    marked = [place.get(id(leaf), leaf) for leaf in leaves]
+    return list(arrays.values()), jax.tree.unflatten(structure, marked)
 
 
 def _together(arrays: list[Any], form: Any) -> Any:
