@@ -2,11 +2,13 @@
 
 import functools
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +18,9 @@ import pytest
 import masgrad as mg
 import scenarios
 from masgrad.chains.engine import workers
+from masgrad.chains.groups import group_size
 from masgrad.checkpoints import file
-from masgrad.distributed.cluster import cluster
+from masgrad.distributed.cluster import cluster, connected_client
 from masgrad.distributed.held import _Held
 from masgrad.errors import CheckpointError, ClusterError, InputError, InterruptedWarning
 
@@ -136,11 +139,14 @@ def test_a_cluster_is_started_and_closed_for_the_user(problem, monkeypatch):
     assert children() == before
 
 
-def test_an_address_is_enough(problem, client):
+def test_an_address_is_enough_and_a_connected_client_is_found(problem, client):
     call = (mg.sgd(0.1), *problem, np.zeros(4))
     address = client.scheduler.address
     there = mg.run(*call, steps=20, engine="dask", scheduler=address)
     close(there, mg.run(*call, steps=20))
+    with client.as_current():
+        assert connected_client() is client
+        close(mg.run(*call, steps=20, engine="dask"), there)
     assert client.status == "running"
 
 
@@ -192,7 +198,8 @@ def counted(call, *args, **keywords):
 SCRIPT = """
 import json, os, sys, jax.numpy as jnp, numpy as np, masgrad as mg
 from masgrad.chains.engine import workers
-from masgrad.distributed.cluster import cluster
+from masgrad.chains.groups import group_size
+from masgrad.distributed.cluster import cluster, connected_client
 
 workers.TASK_SECONDS, workers.TASK_NUMBERS = 1e6, 15 * 36 * 2
 
@@ -329,7 +336,7 @@ def test_ctrl_c_returns_what_has_been_run(problem, client, tmp_path):
     call = (mg.masgrad(0.1), *problem, np.zeros(4))
     asked = {"chains": CHAINS, "thin": 100, "engine": "dask", "client": client}
     asked |= {"checkpoint": tmp_path / "c"}
-    timer = threading.Timer(2.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     started = time.perf_counter()
     with pytest.warns(InterruptedWarning, match="resume=True goes on"):
@@ -361,9 +368,10 @@ def test_threads_of_a_worker_take_turns_where_steps_call_lapack(p, rng):
 def test_engines_that_cannot_be_are_refused(problem, client):
     call = (mg.sgd(0.1), *problem, np.zeros(4))
     cases = {
-        r"engine='spark'; None runs in this process, 'dask'": {"engine": "spark"},
+        r"engine='spark'; 'local' runs in this process, 'dask'": {"engine": "spark"},
         r"client= is given.*write engine='dask', client=": {"client": client},
         r"scheduler= is given.*write engine='dask', scheduler=": {"scheduler": "tcp://a:1"},
+        r"scheduler= is given.*leave scheduler out": {"engine": "local", "scheduler": "tcp://a:1"},
         r"both given": {"engine": "dask", "client": client, "scheduler": "tcp://a:1"},
     }
     for said, keywords in cases.items():
@@ -394,3 +402,16 @@ def test_a_group_whose_workers_are_killed_each_time_is_named(problem, client, mo
 
 def suicide(*args):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_page_of_runs_says_what_happens(client, capsys):
+    page = (Path(__file__).parent.parent / "docs/runs.md").read_text()
+    scope: dict = {}
+    with client.as_current():
+        for block in re.findall(r"```python\n(.*?)```", page, re.S):
+            exec(block, scope)
+    assert float(capsys.readouterr().out.split()[0]) < 1e-10
+    assert scope["longer"].steps[-1] == 200
+    said = {64: "one", 100: "two", 256: "four", 1_024: "sixteen", 10**6: "sixteen"}
+    names = {1: "one", 2: "two", 4: "four", 16: "sixteen"}
+    assert {chains: names[-(-chains // group_size(chains))] for chains in said} == said

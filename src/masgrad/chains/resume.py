@@ -18,7 +18,7 @@ def resume(
     data: Rows | Simulator | LeastSquaresMoments,
     steps: int = 100,
     *,
-    engine: Literal["dask"] | None = None,
+    engine: Literal["local", "dask"] | None = None,
     client: Any = None,
     scheduler: str | None = None,
     progress: bool | None = None,

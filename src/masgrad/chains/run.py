@@ -43,7 +43,7 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = SECONDS,
     resume: bool = False,
-    engine: Literal["dask"] | None = None,
+    engine: Literal["local", "dask"] | None = None,
     client: Any = None,
     scheduler: str | None = None,
     progress: bool | None = None,
@@ -74,11 +74,12 @@ def run(
         every: seconds between saves.
         resume: go on from the checkpoint, if there is one, to the last digit; another call's is
             refused. Without it an unfinished run's checkpoint is not overwritten, but refused.
-        engine: None runs in threads of this process; "dask" splits the groups of chains over the
-            workers of a cluster, and gives the same paths.
+        engine: "local", which is the default, runs in threads of this process; "dask" splits the
+            groups of chains over the workers of a cluster, and gives the same paths.
         client: a `distributed.Client`, with engine="dask".
         scheduler: the address of a Dask scheduler instead, such as "tcp://10.0.0.1:8786". With
-            neither, processes on this machine are started, and closed in the end.
+            neither, the client is used that is connected already, or processes on this machine are
+            started, and closed in the end.
         progress: a bar after two seconds; None shows it on a terminal.
 
     A program is compiled once for each kernel, model and shape: define a custom loss or a schedule

@@ -85,6 +85,17 @@ def check_dask() -> None:
         ) from None
 
 
+def connected_client() -> Any:
+    """The client that the user has connected already; None if there is none."""
+    check_dask()
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
 def _checked(client: Any) -> "Client":
     """The user's client, if it is connected to a cluster that can do the work."""
     from distributed import Client

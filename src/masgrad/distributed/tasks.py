@@ -7,6 +7,8 @@ tried again, since a disk or a network may have been the reason; errors that mas
 purpose would come again, and are results.
 """
 
+import contextlib
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +30,14 @@ class Failed:
     error: BaseException
 
 
+@contextlib.contextmanager
+def quiet_about_size() -> Iterator[None]:
+    """Inside, Dask does not warn of large graphs, as those of collections made in memory are."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield
+
+
 class Tasks:
     """Runs tasks on the workers of a cluster.
 
@@ -41,7 +51,6 @@ class Tasks:
     def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any], done: str = "read"):
         self.client, self.names, self.data, self.done = client, names, list(data), done
         self._parts: dict[str, Any] = {}
-        self.bytes_sent, self.rounds = 0, 0
 
     def send(self, parts: dict[str, Shipped]) -> None:
         """Bring parts to every worker at once: where they are large, tasks crowd where they are."""
@@ -86,7 +95,6 @@ class Tasks:
     ) -> list[Any]:
         from dask.delayed import delayed
 
-        self.rounds += 1
         for digest, part in parts.items():
             if digest not in self._parts:
                 self._parts[digest] = self._hold(part)
@@ -96,12 +104,12 @@ class Tasks:
         tasks = [
             task(call, told, held, shard, data) for shard, data in zip(each, self.data, strict=True)
         ]
-        with _of_any_size():
+        with quiet_about_size():
             return self.client.compute(tasks, retries=RETRIES)
 
     def _hold(self, value: Any) -> Any:
         """A value that any worker can get, and get again should the one that has it die."""
-        with _of_any_size():
+        with quiet_about_size():
             return self.client.submit(_same, value, pure=False)
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
@@ -129,13 +137,6 @@ class Tasks:
             f"{self.names[number]} cannot be {self.done}, after {RETRIES + 1} attempts: {why}; the "
             "logs of the workers say more"
         )
-
-
-def _of_any_size() -> Any:
-    """Inside, Dask does not warn of large tasks: what is large in ours has to be sent."""
-    import dask.config
-
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"})
 
 
 def _same(value: Any) -> Any:

@@ -8,7 +8,7 @@ from masgrad.chains.engine.crew import Crew, Hire, Threads
 from masgrad.chains.engine.program import Program
 from masgrad.chains.engine.workers import Workers
 from masgrad.cores import cores
-from masgrad.distributed.cluster import cluster
+from masgrad.distributed.cluster import cluster, connected_client
 from masgrad.errors import InputError
 from masgrad.kernels.kernel import State
 
@@ -18,30 +18,31 @@ def crews(engine: str | None, client: Any, scheduler: str | None) -> Iterator[Hi
     """Makes the crew of a run; what it needs is started when it is made, and closed in the end.
 
     Args:
-        engine: None for threads of this process, or "dask".
+        engine: "local" or None for threads of this process, or "dask".
         client: a `distributed.Client`, which stays open.
-        scheduler: the address of a scheduler. With neither, processes of this machine are started,
-            as many as cores and groups allow.
+        scheduler: the address of a scheduler. With neither, the client is taken that the user has
+            connected, or processes of this machine are started, as many as cores and groups allow.
     """
     with contextlib.ExitStack() as open_until_the_end:
 
         def hire(program: Program, states: Sequence[State]) -> Crew:
-            own = client is None and scheduler is None
+            given = connected_client() if client is None and scheduler is None else client
+            own = given is None and scheduler is None
             count = min(cores(), len(states)) if own else None
-            found = open_until_the_end.enter_context(cluster(client, scheduler, count))
+            found = open_until_the_end.enter_context(cluster(given, scheduler, count))
             return Workers(found, program, states)
 
-        yield Threads if engine is None else hire
+        yield hire if engine == "dask" else Threads
 
 
 def check_engine(engine: Any, client: Any, scheduler: Any) -> None:
     """Refuse engines that do not exist, and a cluster that would not be used."""
-    if engine not in (None, "dask"):
+    if engine not in (None, "local", "dask"):
         raise InputError(
-            f"engine={engine!r:.40}; None runs in this process, 'dask' on a Dask cluster"
+            f"engine={engine!r:.40}; 'local' runs in this process, 'dask' on a Dask cluster"
         )
     name, value = ("client", client) if client is not None else ("scheduler", scheduler)
-    if engine is None and value is not None:
+    if engine != "dask" and value is not None:
         raise InputError(
             f"{name}= is given, and this run would not use it; write engine='dask', {name}=..., or "
             f"leave {name} out"
