@@ -15,7 +15,7 @@ from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.spread.engine import engine_of, spread_over
+from masgrad.fitting.spread.engine import engine_of, read_by_workers
 from masgrad.fitting.task import Task, refuse_effects
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
@@ -148,7 +148,7 @@ def _task(model: Any, data: Any, options: Options, client: Any) -> Task:
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     source, terms = as_source(model, data, formula, memory, block, **carried, client=client)
     if client is not None:
-        spread_over(source, left_out, data)
+        source = read_by_workers(source, left_out, data)
     return Task(model, source, terms, options, left_out=left_out)
 
 

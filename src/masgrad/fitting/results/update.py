@@ -27,7 +27,7 @@ from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source, check_bad_rows
-from masgrad.fitting.spread.engine import engine_of, spread_over
+from masgrad.fitting.spread.engine import engine_of, read_by_workers
 from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
@@ -88,7 +88,7 @@ def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any
     earlier = Earlier(old.coordinates, old.clusters, old.serial)
     source = _in_old_order(old, source)
     if client is not None:
-        spread_over(source, left_out, data)
+        source = read_by_workers(source, left_out, data)
     task = Task(model, source, terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
     _check_clusters(old, new)
