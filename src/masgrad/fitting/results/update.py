@@ -31,6 +31,7 @@ from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.stores.path import located
 from masgrad.types import float64
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     model = _check_old(old)
     options = options_of("update", _lasting(old, keywords) | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
-    left_out = options.left_out
+    left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     terms = None if old.terms is None else _without_times(old.terms, options)
     if terms is not None:
