@@ -3,12 +3,11 @@
 A reader of columns asks for a few kilobytes of one column after the other, and each answer of a
 store takes as long as megabytes do. `AheadFile` knows what will be read, as batches of ranges in
 the order of their use: a batch is asked for at once, side by side, and the next one while this one
-is read. A few batches are held, whatever the size of the file.
+is read. What has been read is forgotten, whatever the size of the file.
 """
 
 import io
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -20,8 +19,8 @@ Range = tuple[int, int]
 STREAM_BYTES = 8 << 20
 """Bytes of a request for a file that is read from begin to end."""
 
-HELD = 4
-"""Batches that are held: columns are read side by side, some ahead of others."""
+GAP_BYTES = 1 << 16
+"""Bytes between two ranges that are read with them, since another request would cost more."""
 
 
 class StoreFile(io.RawIOBase):
@@ -60,7 +59,7 @@ class StoreFile(io.RawIOBase):
 
 
 class AheadFile(StoreFile):
-    """The same, where it is known what will be read.
+    """The same, where it is known what will be read, each range once and from begin to end.
 
     Args:
         path: the file.
@@ -69,47 +68,68 @@ class AheadFile(StoreFile):
     """
 
     def __init__(self, path: StorePath, size: int, batches: Sequence[Sequence[Range]]):
-        super().__init__(path, size)
         self.batches = batches
-        places = [
-            (*bounds, k, i) for k, held in enumerate(batches) for i, bounds in enumerate(held)
-        ]
-        self.places = sorted(places)
+        self.places = sorted((*bounds, k) for k, batch in enumerate(batches) for bounds in batch)
         self.starts = [place[0] for place in self.places]
-        self.held: OrderedDict[int, Future[list[bytes]]] = OrderedDict()
+        self.asked: dict[int, Future[dict[int, memoryview]]] = {}
         self.thread = ThreadPoolExecutor(1)
+        super().__init__(path, size)
 
     def range(self, start: int, stop: int) -> bytes:
         parts = []
         while start < stop:
             known = bisect_right(self.starts, start) - 1
-            if known < 0 or self.places[known][1] <= start:  # which no batch has
-                after = self.starts[known + 1] if known + 1 < len(self.starts) else stop
-                end = min(stop, after)
-                parts.append(super().range(start, end))
+            inside = known >= 0 and start < self.places[known][1]
+            if inside:
+                end = min(stop, self.places[known][1])
+                parts.append(self._held(known, start, end))
             else:
-                begin, end, batch, number = self.places[known]
-                end = min(stop, end)
-                parts.append(self._batch(batch)[number][start - begin : end - begin])
+                end = min([stop, *self.starts[known + 1 : known + 2]])
+                parts.append(self.path.read(start, end))
             start = end
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         self.thread.shutdown(wait=False, cancel_futures=True)
-        self.held.clear()
+        self.asked.clear()
         super().close()
 
-    def _batch(self, number: int) -> list[bytes]:
-        """A batch that is held, or asked for now; the next one is asked for meanwhile."""
-        for wanted in (number, number + 1):
-            if wanted < len(self.batches) and wanted not in self.held:
-                work = self.thread.submit(self.path.read_ranges, self.batches[wanted])
-                self.held[wanted] = work
-        self.held.move_to_end(number)
-        found = self.held[number].result()
-        while len(self.held) > HELD:
-            self.held.popitem(last=False)
+    def _held(self, place: int, start: int, stop: int) -> bytes:
+        """A part of a range, which is forgotten once its end has been read."""
+        begin, end, number = self.places[place]
+        for batch in (number, number + 1):
+            if batch < len(self.batches) and batch not in self.asked:
+                self.asked[batch] = self.thread.submit(ranges_of, self.path, self.batches[batch])
+        held = self.asked[number].result()
+        if begin not in held:
+            return self.path.read(start, stop)
+        found = bytes(held[begin][start - begin : stop - begin])
+        if stop == end:
+            del held[begin]
         return found
+
+
+def ranges_of(path: StorePath, ranges: Sequence[Range]) -> dict[int, memoryview]:
+    """Ranges of a file by their begin, asked for with small gaps between them."""
+    wide = joined(ranges)
+    begins = [begin for begin, _ in wide]
+    data = dict(zip(wide, map(memoryview, path.read_ranges(wide)), strict=True))
+    found = {}
+    for start, stop in ranges:
+        around = wide[bisect_right(begins, start) - 1]
+        found[start] = data[around][start - around[0] : stop - around[0]]
+    return found
+
+
+def joined(ranges: Sequence[Range]) -> list[Range]:
+    """Ranges in order, those with small gaps between them as one."""
+    found: list[Range] = []
+    for start, stop in sorted(ranges):
+        if found and start - found[-1][1] <= GAP_BYTES:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
 
 
 def streamed(path: StorePath) -> AheadFile:

@@ -22,7 +22,7 @@ def listed(item: StorePath, is_table: Callable[[str], bool]) -> list[StorePath]:
         store.invalidate_cache()
         if _is_pattern(item):
             found = store.glob(path, detail=True)
-            kinds = {name: about.get("type") for name, about in found.items()}
+            kinds = {n: about.get("type") for n, about in found.items() if _is_matched(n, path)}
             if not kinds:
                 raise FileNotFoundError(path)
         else:
@@ -37,6 +37,11 @@ def listed(item: StorePath, is_table: Callable[[str], bool]) -> list[StorePath]:
 def _is_pattern(item: StorePath) -> bool:
     marks = "*[" if item.url.lower().startswith(WEB) else "*[?"
     return any(mark in item.url for mark in marks)
+
+
+def _is_matched(name: str, pattern: str) -> bool:
+    """Whether a pattern finds a name: names that begin with a dot only if it says the dot."""
+    return "/." in pattern or "/." not in name
 
 
 def _in_folder(folder: StorePath, is_table: Callable[[str], bool]) -> list[StorePath]:

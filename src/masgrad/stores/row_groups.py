@@ -1,7 +1,7 @@
 """What will be read of a Parquet file, by its footer: column chunks, in batches of ranges.
 
-Small row groups are joined to a batch, neighbouring chunks to a range; a large row group is several
-batches, each with a slice of every chunk, since its columns are decoded side by side.
+Small row groups are joined to a batch; a large row group is several batches, each with a slice of
+every chunk, since its columns are decoded side by side.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,6 @@ from masgrad.stores.files import Range
 BATCH_BYTES = 8 << 20
 """Bytes of a batch, about: a tenth of a second, beside which an answer's delay is small."""
 
-GAP_BYTES = 1 << 16
-"""Bytes between two ranges that are read with them, since another request would cost more."""
-
 
 def batches_of(footer: Any, groups: Sequence[int], columns: Sequence[str]) -> list[list[Range]]:
     """Batches of ranges in the order of the rows.
@@ -24,30 +21,19 @@ def batches_of(footer: Any, groups: Sequence[int], columns: Sequence[str]) -> li
         groups: the row groups that are read.
         columns: the columns that are read.
     """
-    leaves = [k for k in range(footer.num_columns) if _is_read(footer.schema.column(k), columns)]
+    leaves = [k for k in range(footer.num_columns) if footer.schema.column(k).path in columns]
     batches: list[list[Range]] = []
     held: list[Range] = []
     for group in groups:
         chunks = [_extent(footer.row_group(group).column(k)) for k in leaves]
         if held and _size(held) + _size(chunks) > BATCH_BYTES:
-            batches.append(joined(held))
+            batches.append(held)
             held = []
         if _size(chunks) > BATCH_BYTES:
             batches += _slices(chunks)
         else:
             held += chunks
-    return [*batches, joined(held)] if held else batches
-
-
-def joined(ranges: Sequence[Range]) -> list[Range]:
-    """Ranges in order, those with small gaps between them as one."""
-    found: list[Range] = []
-    for start, stop in sorted(ranges):
-        if found and start - found[-1][1] <= GAP_BYTES:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
-        else:
-            found.append((start, stop))
-    return found
+    return [*batches, held] if held else batches
 
 
 def _slices(chunks: Sequence[Range]) -> Iterator[list[Range]]:
@@ -59,11 +45,6 @@ def _slices(chunks: Sequence[Range]) -> Iterator[list[Range]]:
             for start, stop in chunks
         ]
         yield [(start, stop) for start, stop in parts if start < stop]
-
-
-def _is_read(leaf: Any, columns: Sequence[str]) -> bool:
-    """Whether a leaf of the schema is a column that is read, or a part of one."""
-    return leaf.path in columns or leaf.path.partition(".")[0] in columns
 
 
 def _extent(chunk: Any) -> Range:
