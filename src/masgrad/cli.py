@@ -13,8 +13,8 @@ import typer
 from masgrad.errors import MasgradError, printable
 from masgrad.fitting.options import KEYWORDS
 from masgrad.interrupts import heard, postponed
-from masgrad.stores.path import located
-from masgrad.stores.secrets import as_storage_options, options_in_words
+from masgrad.stores.path import as_storage_options, located
+from masgrad.stores.secrets import options_in_words
 from masgrad.version import __version__
 
 app = typer.Typer(

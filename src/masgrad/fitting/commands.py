@@ -31,8 +31,7 @@ from masgrad.models.glm import GLM
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import L1, L2, ElasticNet
 from masgrad.progress import Progress
-from masgrad.stores.path import located
-from masgrad.stores.secrets import as_storage_options
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 ROW_GROUP = 1 << 16

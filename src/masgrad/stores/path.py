@@ -6,13 +6,13 @@ options, or in the address as user:password@ and behind a question mark; neither
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.stores.faults import explained
 from masgrad.stores.secrets import StorageOptions, without_secrets
 
@@ -165,3 +165,15 @@ def side_by_side(work: Callable[[Any], Done], paths: Sequence[AnyPath]) -> list[
         return [work(path) for path in paths]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(work, paths))
+
+
+def as_storage_options(options: Any) -> StorageOptions | None:
+    """The check of the keyword `storage_options`."""
+    if options is None or isinstance(options, StorageOptions):
+        return options
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise InputTypeError(
+            f"storage_options is a {type(options).__name__}; a dictionary such as {{'anon': True}} "
+            "is needed"
+        )
+    return StorageOptions(dict(options))

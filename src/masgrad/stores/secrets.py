@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from masgrad.errors import InputError, InputTypeError
+from masgrad.errors import InputError
 
 HIDDEN = "***"
 
@@ -51,18 +51,6 @@ def without_secrets(text: str, secrets: list[str] | None = None) -> str:
     for secret in secrets or ():
         text = text.replace(secret, HIDDEN)
     return QUERY.sub(r"\1", PASSWORD.sub("://", text))
-
-
-def as_storage_options(options: Any) -> StorageOptions | None:
-    """The check of the keyword `storage_options`."""
-    if options is None or isinstance(options, StorageOptions):
-        return options
-    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
-        raise InputTypeError(
-            f"storage_options is a {type(options).__name__}; a dictionary such as {{'anon': True}} "
-            "is needed"
-        )
-    return StorageOptions(dict(options))
 
 
 def options_in_words(words: Sequence[str] | None) -> dict[str, Any] | None:

@@ -23,8 +23,7 @@ from masgrad.fitting.results.prediction import (
     response_of,
 )
 from masgrad.fitting.results.result import Shown
-from masgrad.stores.path import located
-from masgrad.stores.secrets import as_storage_options
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 

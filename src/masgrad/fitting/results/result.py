@@ -14,8 +14,7 @@ from masgrad.fitting.results.inference import Inference, Tested
 from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
 from masgrad.fitting.results.views.summary import summary
-from masgrad.stores.path import located
-from masgrad.stores.secrets import as_storage_options
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 if TYPE_CHECKING:  # for the annotation alone

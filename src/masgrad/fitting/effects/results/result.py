@@ -14,8 +14,7 @@ from masgrad.fitting.effects.results.storage import effects_to_json
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.prediction import check_asked, joined_columns
 from masgrad.fitting.results.result import Result
-from masgrad.stores.path import located
-from masgrad.stores.secrets import as_storage_options
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 
