@@ -253,6 +253,7 @@ def test_a_large_row_group_comes_in_slices_each_once(rng, counted, tmp_path, mon
     write(frame, tmp_path / "t.parquet", rows=50_000)
     counted.put(str(tmp_path / "t.parquet"), "/t.parquet")
     monkeypatch.setattr(row_groups, "BATCH_BYTES", 1 << 17)
+    monkeypatch.setattr(row_groups, "WHOLE_BYTES", 1 << 18)
     columns = ("x0", "x2", "g")
     medium, asked, calls = read_all("counted://t.parquet", columns)
     assert len(calls) >= 5 and len(set(asked)) == len(asked)
@@ -380,6 +381,13 @@ print(repr(sum(sum(b.column("x0").to_pylist()) for b in medium.batches(None, ["x
     done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
     known = pd.read_parquet(f"{folder}/part-0.parquet").x0
     assert float(done.stdout) == pytest.approx(known.sum(), rel=1e-12)
+
+
+def test_workers_of_a_cluster_read_a_store(folder):
+    address = f"simplecache::file://{folder}/*.parquet"
+    options = {"same_names": True, "cache_storage": str(folder / "kept")}
+    local = mg.glm(FORMULA, f"{folder}/*.parquet", engine="dask")
+    same(local, mg.glm(FORMULA, address, engine="dask", storage_options=options))
 
 
 # What goes wrong.

@@ -12,6 +12,9 @@ from masgrad.stores.files import Range
 BATCH_BYTES = 8 << 20
 """Bytes of a batch, about: a tenth of a second, beside which an answer's delay is small."""
 
+WHOLE_BYTES = 4 * BATCH_BYTES
+"""Bytes of a row group up to which it is a batch: neighbouring columns are one range then."""
+
 
 def batches_of(footer: Any, groups: Sequence[int], columns: Sequence[str]) -> list[list[Range]]:
     """Batches of ranges in the order of the rows.
@@ -29,7 +32,7 @@ def batches_of(footer: Any, groups: Sequence[int], columns: Sequence[str]) -> li
         if held and _size(held) + _size(chunks) > BATCH_BYTES:
             batches.append(held)
             held = []
-        if _size(chunks) > BATCH_BYTES:
+        if _size(chunks) > WHOLE_BYTES:
             batches += _slices(chunks)
         else:
             held += chunks
