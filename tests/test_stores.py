@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from urllib.parse import quote
 
 import fsspec
 import numpy as np
@@ -26,13 +27,13 @@ from masgrad.data.table_rows import open_table
 from masgrad.data.tables.paths import expand
 from masgrad.errors import InputError, InputTypeError, MissingPackageError
 from masgrad.fitting.options import Options
-from masgrad.stores import row_groups
+from masgrad.stores import faults, row_groups
 from masgrad.stores.files import AheadFile, StoreFile, joined, streamed
 from masgrad.stores.path import StorePath, located
 from masgrad.stores.secrets import StorageOptions, options_in_words
 
 FORMULA = "y ~ x0 + x2 + g"
-SECRET = "wJalr/XUtn+FEMI"
+SECRET, PASSWORD = "wJalr/XUtn+FEMI", "hunter2/@7"
 
 
 class Named(MemoryFileSystem):
@@ -71,7 +72,8 @@ class Broken(Named):
         self.error, self.key = error, key
 
     def info(self, path, **kwargs):
-        raise self.error(f"the key {self.key} at https://u:{self.key}@host/x?sig={self.key} failed")
+        said = (self.key, quote(self.key, ""), path, f"https://u:{self.key}@host/x?s={self.key}")
+        raise self.error(" ".join(said))
 
 
 class Whole(Named):
@@ -83,13 +85,26 @@ class Whole(Named):
         return super().cat_file(path, **kwargs)
 
 
+class Shaky(Named):
+    """A file system whose first reads are cut off."""
+
+    protocol = "shaky"
+    failures = 0
+
+    def cat_ranges(self, *args, **kwargs):
+        if Shaky.failures > 0:
+            Shaky.failures -= 1
+            raise ConnectionResetError("by peer")
+        return super().cat_ranges(*args, **kwargs)
+
+
 class ForbiddenError(Exception):
     """As a library of some store names it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    for kind in (Counted, Broken, Whole):
+    for kind in (Counted, Broken, Whole, Shaky):
         fsspec.register_implementation(kind.protocol, kind, clobber=True)
 
 
@@ -456,7 +471,7 @@ def test_missing_packages_are_named_with_the_extra(monkeypatch):
 )
 def test_errors_of_a_store_are_told_without_its_keys(error, said):
     options = {"error": error, "key": SECRET}
-    address = f"broken://me:{SECRET}@bucket/a.csv"
+    address = f"broken://me:{PASSWORD}@bucket/a.csv"
     with pytest.raises((InputError, MissingPackageError), match=said) as caught:
         mg.glm("y ~ x", address, storage_options=options)
     assert "broken://bucket/a.csv" in str(caught.value)
@@ -466,7 +481,20 @@ def test_errors_of_a_store_are_told_without_its_keys(error, said):
         chained = chained.__cause__ or (
             None if chained.__suppress_context__ else chained.__context__
         )
-    assert SECRET not in " ".join(shown)
+    told = " ".join(shown)
+    assert not any(text in told for text in (SECRET, PASSWORD, quote(SECRET, "")))
+
+
+def test_reads_that_are_cut_off_are_repeated(folder, monkeypatch):
+    monkeypatch.setattr(faults, "PAUSE", 1e-3)
+    Shaky.failures = 2
+    there = "shaky://bucket/parquet/*.parquet"
+    same(mg.glm(FORMULA, f"{folder}/*.parquet"), mg.glm(FORMULA, there))
+    assert Shaky.failures == 0
+    Shaky.failures = 10**6
+    with pytest.raises(InputError, match="cannot be read: ConnectionResetError: by peer"):
+        mg.glm(FORMULA, there)
+    Shaky.failures = 0
 
 
 def test_keys_are_neither_shown_nor_part_of_fingerprints(memory, tmp_path):

@@ -1,11 +1,14 @@
 """What goes wrong at a store, as sentences that say what to do, without anybody's keys."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from masgrad.errors import InputError, MasgradError, MissingPackageError
 from masgrad.stores.secrets import without_secrets
+
+Done = TypeVar("Done")
 
 EXTRAS = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
@@ -17,6 +20,30 @@ EXTRAS = {
 
 DENIED = ("Credential", "Forbidden", "AccessDenied", "Unauthorized", "Authentication", "Token")
 """In the names of the errors by which libraries of stores say that access is denied."""
+
+
+PASSING = ("Timeout", "Connection", "Throttl", "Unavailable", "ServerError", "Payload")
+"""The same for errors that may be over when the question is asked again."""
+
+TRIES, PAUSE = 3, 0.5
+"""How often a range is asked for, and the seconds before the second time; then twice as many."""
+
+
+def tried(read: Callable[[], Done]) -> Done:
+    """What a read gives, repeated where the network may have failed it."""
+    for number in range(TRIES - 1):
+        try:
+            return read()
+        except Exception as error:
+            if not _is_passing(error):
+                raise
+            time.sleep(PAUSE * 2**number)
+    return read()
+
+
+def _is_passing(error: Exception) -> bool:
+    known = isinstance(error, ConnectionError | TimeoutError)
+    return known or any(word in type(error).__name__ for word in PASSING)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from masgrad.errors import InputError, InputTypeError
-from masgrad.stores.faults import explained
-from masgrad.stores.secrets import StorageOptions, without_secrets
+from masgrad.stores.faults import explained, tried
+from masgrad.stores.secrets import StorageOptions, secrets_in, without_secrets
 
 URL = re.compile(r"[a-z][a-z0-9+.\-]*(::[a-z][a-z0-9+.\-]*)*://", re.IGNORECASE)
 """The beginning of an address: s3://, or of several in a chain, simplecache::s3://."""
@@ -79,7 +79,7 @@ class StorePath:
     @property
     def secrets(self) -> list[str]:
         """What errors must not repeat."""
-        return self.options.secrets
+        return [*self.options.secrets, *secrets_in(self.url)]
 
     def place(self) -> tuple[Any, str]:
         """The store, as fsspec has it, and what it calls the file."""
@@ -97,8 +97,9 @@ class StorePath:
         """The bytes of several ranges, asked for side by side where the store can."""
         store, path = self.place()
         starts, stops = [a for a, _ in ranges], [b for _, b in ranges]
+        places = [path] * len(ranges)
         with explained(self):
-            found = store.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
+            found = tried(lambda: store.cat_ranges(places, starts, stops, on_error="raise"))
         for data, (start, stop) in zip(found, ranges, strict=True):
             if len(data) != stop - start:
                 raise InputError(

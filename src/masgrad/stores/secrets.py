@@ -5,15 +5,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from masgrad.errors import InputError
 
 HIDDEN = "***"
 
-PASSWORD = re.compile(r"://[^/:@\s'\"]*:(?!\d+(?:/|$))[^\s'\"]*@")
+LEAST_NUMBER = 1000
+"""Smaller numbers are no passwords, and would be found in any text."""
+
+PASSWORD = re.compile(r"://[^/:@\s'\"]*:(?!\d+(?:/|$))([^\s'\"]*)@")
 """user:password@ in an address; the number of a port is none, and a password may hold a slash."""
 
-QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*")
+QUERY = re.compile(r"(https?://[^\s?'\"]*)\?([^\s'\"]*)")
 """What follows the question mark of a web address, such as a signature."""
 
 
@@ -33,7 +37,7 @@ class StorageOptions:
     @property
     def secrets(self) -> list[str]:
         """Every text among the values, however deep."""
-        return sorted(set(_texts(self.given)), key=len, reverse=True)
+        return _texts(self.given)
 
 
 def _texts(value: Any) -> list[str]:
@@ -43,13 +47,24 @@ def _texts(value: Any) -> list[str]:
         return [text for part in value for text in _texts(part)]
     if isinstance(value, bytes):
         return [value.decode(errors="replace")] if value else []
+    if isinstance(value, int) and value >= LEAST_NUMBER:
+        return [str(value)]
     return [value] if isinstance(value, str) and value else []
 
 
-def without_secrets(text: str, secrets: list[str] | None = None) -> str:
+def secrets_in(address: str) -> list[str]:
+    """The password and the values of the query of an address."""
+    passwords = PASSWORD.findall(address)
+    queries = [query for _, query in QUERY.findall(address)]
+    values = [part.partition("=")[2] for query in queries for part in query.split("&")]
+    return [text for text in (*passwords, *queries, *values) if text]
+
+
+def without_secrets(text: str, secrets: Sequence[str] = ()) -> str:
     """A text without passwords and signatures in addresses, nor any of these secrets."""
-    for secret in secrets or ():
-        text = text.replace(secret, HIDDEN)
+    written = {form for secret in secrets for form in (secret, quote(secret, ""), quote(secret))}
+    for form in sorted(written, key=len, reverse=True):
+        text = text.replace(form, HIDDEN)
     return QUERY.sub(r"\1", PASSWORD.sub("://", text))
 
 
