@@ -85,6 +85,15 @@ class Whole(Named):
         return super().cat_file(path, **kwargs)
 
 
+class Silent(Named):
+    """A file system that does not tell when a file was changed."""
+
+    protocol = "silent"
+
+    def info(self, path, **kwargs):
+        return super().info(path, **kwargs) | {"created": None}
+
+
 class Shaky(Named):
     """A file system whose first reads are cut off."""
 
@@ -104,7 +113,7 @@ class ForbiddenError(Exception):
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    for kind in (Counted, Broken, Whole, Shaky):
+    for kind in (Counted, Broken, Whole, Shaky, Silent):
         fsspec.register_implementation(kind.protocol, kind, clobber=True)
 
 
@@ -542,3 +551,10 @@ def test_files_that_change_are_noticed_and_have_another_digest(folder, memory):
     with pytest.raises(InputError, match="has changed while it was read"):
         list(medium.batches(None, ("x0",)))
     assert digest_files(expand(there)) != before
+    (
+        memory.pipe("/a.csv", b"y\n1\n"),
+        memory.pipe("/b.csv", b"y\n2\n"),
+        memory.pipe("/c.csv", b"y\n2\n"),
+    )
+    a, b, c = (digest_files(expand(f"silent://{name}.csv")) for name in "abc")
+    assert a != b == c
