@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from masgrad.checks import as_bytes, as_size, check_count, one_of, whole
 from masgrad.cores import cores
 from masgrad.errors import InputError, InputTypeError
+from masgrad.stores.path import as_storage_options
+from masgrad.stores.secrets import StorageOptions
 
 if TYPE_CHECKING:
     from masgrad.data.groupings.given import Asked
@@ -244,6 +246,14 @@ class Options:
         0, "seed of the sample, the order of batches, starts and chains.", whole("seed", 0)
     )
     progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
+    storage_options: StorageOptions | None = _field(
+        None,
+        "options of the connection to a store, for data at addresses such as "
+        "'s3://bucket/part-*.parquet': a dictionary, as pandas and fsspec take it, such as "
+        "{'anon': True}; it is never shown or saved.",
+        as_storage_options,
+        accepts=dict[str, Any] | None,
+    )
 
     def __post_init__(self) -> None:
         for f in fields(self):

@@ -32,6 +32,7 @@ from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.stores.path import located
 from masgrad.types import float64
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
 
 
 def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any) -> Fitted:
-    left_out = options.left_out
+    left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out, "client": client}
     terms = None if old.terms is None else _without_times(old.terms, options)
     if terms is not None:
