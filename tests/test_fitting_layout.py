@@ -26,6 +26,7 @@ ORDER = (
         "fit",
         "figures",
         "penalised",
+        "merging",
     ),
     *("results", "levels", "effects", "api", "commands"),
 )

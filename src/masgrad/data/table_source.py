@@ -11,7 +11,7 @@ import numpy as np
 
 from masgrad.data.formula.expressions import columns_of
 from masgrad.data.formula.formulas import Formula, parse
-from masgrad.data.formula.learning import check_table, learn
+from masgrad.data.formula.learning import check_table, counted, is_of, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
@@ -24,7 +24,7 @@ from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.paths import is_frame
-from masgrad.errors import InputTypeError
+from masgrad.errors import InputError, InputTypeError
 
 
 def learn_table(
@@ -101,6 +101,36 @@ def table_source(
     medium = _open(data, columns, opening, roles, groups)
     check_table(terms, medium)
     return table_rows(medium, terms, memory, block, known)
+
+
+def table_like(
+    data: Any,
+    formula: str,
+    terms: Terms,
+    memory: int,
+    block: int | None,
+    roles: dict[str, Any],
+    *,
+    groups: Sequence[Asked] = (),
+    left_out: LeftOut | None = None,
+) -> tuple[Source, Terms]:
+    """As `learn_table`, but with the columns of X that were learned from other tables.
+
+    Levels that this table lacks have columns of 0; their rows are counted here.
+    """
+    parsed = parse(formula, names_of(data) if "." in formula else None)
+    if not is_of(terms, parsed):
+        raise InputError(
+            f"the formula {formula!r} is another one than that of the result at which sums are "
+            f"taken, whose coefficients are {', '.join(terms.names[:8])}; give the same formula"
+        )
+    bare = replace(terms, weight=None, offset=None, exposure=None, groups=())
+    source = table_source(data, bare, memory, block, **roles, groups=groups, left_out=left_out)
+    columns = {p: None if _is_array(name) else name for p, name in _columns(roles).items()}
+    by = tuple(g for g in _group_columns(groups) if not any(map(_is_array, g.columns)))
+    weighed = replace(bare, weight=_columns(roles)["weight"])
+    known = counted(weighed, source.medium).factors  # pyright: ignore[reportAttributeAccessIssue]
+    return source, replace(bare, factors=known, groups=by, **columns)
 
 
 def predictors(

@@ -9,6 +9,7 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import Fitted, with_omitted
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
+from masgrad.fitting.merging.at import source_at, sums_at
 from masgrad.fitting.options import KEYWORDS
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
@@ -62,6 +63,8 @@ def fit(
     """
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     task = _task("fit", model, data, given | keywords)
+    if task.options.at is not None:
+        return Result.of(with_omitted(sums_at(task), task.left_out))
     if task.terms is not None and task.terms.effects:
         from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
         from masgrad.fitting.effects.results.result import EffectsResult
@@ -140,7 +143,10 @@ def _task(
     formula, memory, block = options.formula, options.memory, options.block_size
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
-    source, terms = as_source(model, data, formula, memory, block, **carried)
+    if options.at is not None:
+        source, terms = source_at(model, data, options)
+    else:
+        source, terms = as_source(model, data, formula, memory, block, **carried)
     return Task(model, source, terms, options, left_out=left_out)
 
 

@@ -68,10 +68,6 @@ def _penalty(penalty: Any) -> Any:
     )
 
 
-def _starts(starts: Any) -> int | None:
-    return None if starts is None else check_count("starts", starts, 1)
-
-
 def _one_of(name: str, choices: tuple[str, ...]) -> Callable[[Any], str]:
     """The check of a keyword that is one of several words."""
 
@@ -104,16 +100,16 @@ def as_bytes(memory: str | int) -> int:
     return int(memory)
 
 
-def _block_size(block_size: Any) -> int | None:
-    return None if block_size is None else check_count("block_size", block_size, 16)
-
-
 def _threads(threads: Any) -> int:
     return cores() if threads is None else check_count("threads", threads, 1)
 
 
 def _whole(name: str, least: int) -> Callable[[Any], int]:
     return lambda value: check_count(name, value, least)
+
+
+def _whole_or_none(name: str, least: int) -> Callable[[Any], int | None]:
+    return lambda value: None if value is None else check_count(name, value, least)
 
 
 def _field(
@@ -184,7 +180,7 @@ class Options:
     lags: int | None = _field(
         None,
         "lags of Bartlett's kernel; by default floor(4 (T/100)^(2/9)) for T times.",
-        lambda value: None if value is None else check_count("lags", value, 0),
+        _whole_or_none("lags", 0),
         accepts=int | None,
     )
     time_gaps: str = _field(
@@ -226,11 +222,16 @@ class Options:
         "where to begin, (p,), or a pytree such as `params` of a `CustomLoss`; for linear "
         "predictors one of several points that are tried.",
     )
+    at: Any = _field(
+        None,
+        "take the sums of the rows at this point, to be merged (`Result.merge`): an array (p,), a "
+        "dictionary by names, or a result, whose columns and levels these rows then have.",
+    )
     starts: int | None = _field(
         None,
         "number of random starts for losses that need not be convex; by default 10 for mixtures "
         "and networks, and one start, 0, for a loss of one's own.",
-        _starts,
+        _whole_or_none("starts", 1),
         accepts=int | None,
     )
     memory: int = _field(
@@ -239,7 +240,7 @@ class Options:
     block_size: int | None = _field(
         None,
         "rows that are read and summed at a time; by default 4,096, and more of many rows.",
-        _block_size,
+        _whole_or_none("block_size", 16),
         accepts=int | None,
     )
     threads: int = _field(
@@ -254,9 +255,7 @@ class Options:
         'in double precision, which "double" asks for; estimates are in double precision always.',
         _one_of("precision", PRECISIONS),
     )
-    seed: int = _field(
-        0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)
-    )
+    seed: int = _field(0, "seed of the sample, batches, starts and chains.", _whole("seed", 0))
     progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
 
     def __post_init__(self) -> None:
