@@ -36,6 +36,7 @@ def learn_table(
     groups: Sequence[Asked] = (),
     *,
     left_out: LeftOut | None = None,
+    client: Any = None,
 ) -> tuple[Source, Terms]:
     """The rows of a table, and the terms that code later tables in the same way.
 
@@ -47,6 +48,7 @@ def learn_table(
         roles: weights, offset and exposure: None, the name of a column, or an array.
         groups: clusters and the like: names of columns, or arrays.
         left_out: which rows are left out.
+        client: of the cluster that reads them; None if this process does.
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
     columns = [value for value in roles.values() if isinstance(value, str)]
@@ -55,7 +57,7 @@ def learn_table(
     columns += [name for group in by for name in group.columns if not _is_array(name)]
     categories = {f.expression[1] for f in parsed.factors.values() if f.category}
     text = {*categories, *(name for group in by for name in group.columns)} - _numbers(parsed)
-    opening = Opening(memory, left_out, frozenset(text))
+    opening = Opening(memory, left_out, frozenset(text), client)
     medium = _open(data, [*parsed.columns, *columns], opening, roles, groups)
     terms = replace(learn(parsed, medium, **_columns(roles)), groups=by)
     arrays: dict[str, Any] = {p: None for p, name in _columns(roles).items() if _is_array(name)}
@@ -75,6 +77,7 @@ def table_source(
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
     known: Sequence[Grouping] = (),
+    client: Any = None,
 ) -> Source:
     """A table seen through terms learned from another table; unseen levels are errors.
 
@@ -89,18 +92,27 @@ def table_source(
         groups: arrays or columns that replace those of the same role.
         left_out: which rows are left out.
         known: groupings of that table; by default keys are learned from this one.
+        client: of the cluster that reads them; None if this process does.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
-    terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     given_roles = {one.role for one in groups}
     kept = tuple(group for group in terms.groups if group.role not in given_roles)
     terms = replace(terms, groups=kept + _group_columns(groups))
+    opening = Opening(memory, left_out, client=client)
+    medium, terms = _seen_as(terms, data, opening, roles, groups)
+    return table_rows(medium, terms, memory, block, known)
+
+
+def _seen_as(
+    terms: Terms, data: Any, opening: Opening, roles: dict[str, Any], groups: Sequence[Asked]
+) -> tuple[Medium, Terms]:
+    """A table opened and checked for terms of another, which read its weights and offsets."""
+    terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     columns = [name for name in terms.columns if not _is_array(name)]
     text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
-    opening = Opening(memory, left_out, frozenset(text))
-    medium = _open(data, columns, opening, roles, groups)
+    medium = _open(data, columns, replace(opening, text=frozenset(text)), roles, groups)
     check_table(terms, medium)
-    return table_rows(medium, terms, memory, block, known)
+    return medium, terms
 
 
 def table_like(
@@ -113,6 +125,7 @@ def table_like(
     *,
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
+    client: Any = None,
 ) -> tuple[Source, Terms]:
     """As `learn_table`, but with the columns of X that were learned from other tables.
 
@@ -124,13 +137,14 @@ def table_like(
             f"the formula {formula!r} is another one than that of the result at which sums are "
             f"taken, whose coefficients are {', '.join(terms.names[:8])}; give the same formula"
         )
-    bare = replace(terms, weight=None, offset=None, exposure=None, groups=())
-    source = table_source(data, bare, memory, block, **roles, groups=groups, left_out=left_out)
-    columns = {p: None if _is_array(name) else name for p, name in _columns(roles).items()}
-    by = tuple(g for g in _group_columns(groups) if not any(map(_is_array, g.columns)))
-    weighed = replace(bare, weight=_columns(roles)["weight"])
-    known = counted(weighed, source.medium).factors  # pyright: ignore[reportAttributeAccessIssue]
-    return source, replace(bare, factors=known, groups=by, **columns)
+    by = _group_columns(groups)
+    bare = replace(terms, weight=None, offset=None, exposure=None, groups=by)
+    opening = Opening(memory, left_out, client=client)
+    medium, seen = _seen_as(bare, data, opening, roles, groups)
+    source, seen = table_rows(medium, seen, memory, block), counted(seen, medium)
+    arrays = {p: None for p, name in _columns(roles).items() if _is_array(name)}
+    named = tuple(group for group in by if not any(map(_is_array, group.columns)))
+    return source, replace(seen, groups=named, **arrays)
 
 
 def predictors(

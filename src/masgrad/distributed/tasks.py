@@ -70,7 +70,7 @@ class Tasks:
         parts: dict[str, Shipped],
         each: Sequence[Any],
     ) -> list[Any]:
-        import dask
+        from dask.delayed import delayed
 
         self.rounds += 1
         for digest, part in parts.items():
@@ -78,7 +78,7 @@ class Tasks:
                 self._parts[digest] = self._hold(part)
         held = {digest: self._parts[digest] for digest in parts}
         told = payload if len(payload) <= SMALL else self._hold(payload)
-        task = dask.delayed(_attempt, pure=False)
+        task = delayed(_attempt, pure=False)
         tasks = [
             task(call, told, held, shard, data) for shard, data in zip(each, self.data, strict=True)
         ]

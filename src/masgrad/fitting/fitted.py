@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # for the annotations alone
 POPULATION = "theta*"
 PENALISED_OPTIMUM = "the penalised optimum"
 NO_TARGET = "none"
-AT_POINT = "none: sums at a point that was given"
+AT_POINT = "none (sums at a point)"
 """The target of `fit(..., at=)`, which is no estimate."""
 
 

@@ -122,7 +122,9 @@ def is_of(terms: Terms, formula: Formula) -> bool:
 
 
 def counted(terms: Terms, medium: Medium) -> Terms:
-    """The same terms with the rows that each level has in this table."""
+    """The same terms with the rows that each level has in this table, if they can be counted."""
+    if not medium.searchable:
+        return terms.uncounted
     found = medium.find(tuple(terms.levels), terms.weight)
     factors = {
         name: with_counts(f, found[f.column]) if isinstance(f, Category) else f

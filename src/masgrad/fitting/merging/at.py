@@ -40,18 +40,19 @@ SUMS = Parts(constants=True)
 """Of one read: gradient, H, M, loss, X^2, and the likelihood's constants."""
 
 
-def source_at(model: Model, data: Any, options: Options) -> "tuple[Source, Terms | None]":
+def source_at(
+    model: Model, data: Any, options: Options, client: Any = None
+) -> "tuple[Source, Terms | None]":
     """The rows, with the columns of the result at which sums are taken, if it has a formula."""
     at, formula = options.at, options.formula
-    carried = {**options.roles, "groups": options.groups, "left_out": options.left_out}
+    about = {"groups": options.groups, "left_out": options.left_out, "client": client}
+    reading_as = (options.memory, options.block_size)
     if formula is None or not isinstance(at, Fitted) or at.terms is None:
-        return as_source(model, data, formula, options.memory, options.block_size, **carried)
+        return as_source(model, data, formula, *reading_as, **options.roles, **about)
     from masgrad.data.table_source import table_like  # pyarrow
 
     check_bad_rows(data, options.left_out)
-    about = {"groups": options.groups, "left_out": options.left_out}
-    reading_as = (options.memory, options.block_size, options.roles)
-    return table_like(data, formula, at.terms, *reading_as, **about)
+    return table_like(data, formula, at.terms, *reading_as, options.roles, **about)
 
 
 def sums_at(task: Task) -> Fitted:

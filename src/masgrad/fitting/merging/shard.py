@@ -121,6 +121,7 @@ def united_coordinates(results: Sequence[Fitted], layout: Layout) -> Coordinates
     c, s = centre / weight, np.exp(size / weight)
     if constant is None:
         return of_scale(s)
+    c[constant] = s[constant]  # the scale of a constant column is its value
     return against_constant(c, s, constant, any(r.coordinates.transforms_rows for r in results))
 
 

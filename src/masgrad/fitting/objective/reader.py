@@ -9,7 +9,7 @@ with the sums over the rows read so far.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -133,11 +133,11 @@ class Reader:
             return 1
         return self.threads
 
-    def every_row(self, sample: Sample) -> Iterable[Rows] | None:
-        """All rows again, block by block; None if they cannot be read again."""
+    def every_row(self, sample: Sample) -> Cut | None:
+        """All rows again, as a cut; None if they cannot be read again."""
         if sample.complete:
-            return blocks(sample.rows)
-        return self.source.blocks() if self.source.rereadable else None
+            return these(blocks(sample.rows))
+        return ALL_BLOCKS if self.source.rereadable else None
 
     def each(
         self, work: Callable[[Any], Done], pieces: Iterable[Any], workers: int = 1
@@ -155,7 +155,7 @@ class Reader:
         cut: Cut = ALL_BLOCKS,
         *,
         whole: bool = True,
-    ) -> Iterator[Done]:
+    ) -> Generator[Done]:
         """Results of `work` on every block, or on other pieces, in order; rows are counted.
 
         The length of a read of the whole source is checked.
@@ -198,6 +198,11 @@ class Reader:
             self.monitor.interrupted = True
         return total
 
+    def holds(self, test: Callable[[Rows], bool], cut: Cut = ALL_BLOCKS) -> bool:
+        """Whether a test holds for every block, by a read on the side that ends where it fails."""
+        with self.unobserved() as quiet, closing(quiet.each_block(test, cut=cut)) as found:
+            return all(found)
+
     def numbered(self, work: Callable[[Rows], Done], cut: Cut) -> list[tuple[int, Done]]:
         """The number of rows of every piece, and the result of `work` on them."""
         return list(self._of_pieces(work, 1, cut))
@@ -218,7 +223,7 @@ class Reader:
 
         yield from (done for done in self.each(counted, pieces, workers) if done is not None)
 
-    def _counted(self, parts: Iterator[tuple[int, Done]], whole: bool) -> Iterator[Done]:
+    def _counted(self, parts: Iterator[tuple[int, Done]], whole: bool) -> Generator[Done]:
         total = 0
         for rows, done in parts:
             total += rows
