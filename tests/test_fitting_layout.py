@@ -46,6 +46,7 @@ FOR_THEIR_WEIGHT = {
     "masgrad.fitting.effects.results.result",
     "masgrad.fitting.effects.results.storage",
     "masgrad.fitting.levels.fit",
+    "masgrad.fitting.merging.merge",
     "masgrad.fitting.levels.result",
     "masgrad.fitting.penalised.path_plot",
     "masgrad.fitting.results.named",

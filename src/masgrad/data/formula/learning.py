@@ -116,7 +116,7 @@ def is_of(terms: Terms, formula: Formula) -> bool:
     """Whether terms are those of a formula, of whatever table they were learned."""
     if formula.response != terms.response or set(formula.factors) != set(terms.factors):
         return False
-    categories = {name for name, f in terms.factors.items() if isinstance(f, Category)}
+    categories = {category.name for category in terms.categories}
     names = [tuple(factor.name for factor in term) for term in formula.terms]
     return _products(names, categories, absorbed=bool(formula.effects)) == terms.products
 
@@ -126,11 +126,11 @@ def counted(terms: Terms, medium: Medium) -> Terms:
     if not medium.searchable:
         return terms.uncounted
     found = medium.find(tuple(terms.levels), terms.weight)
-    factors = {
-        name: with_counts(f, found[f.column]) if isinstance(f, Category) else f
-        for name, f in terms.factors.items()
+    known = {
+        category.name: with_counts(category, found[category.column])
+        for category in terms.categories
     }
-    return replace(terms, factors=factors)
+    return replace(terms, factors={**terms.factors, **known})
 
 
 def _is_category(factor: Factor, medium: Medium) -> bool:

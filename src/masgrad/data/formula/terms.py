@@ -140,17 +140,18 @@ class Terms:
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
         """The levels of the columns read as categories."""
-        categories = (f for f in self.factors.values() if isinstance(f, Category))
-        return {factor.column: factor.levels for factor in categories}
+        return {factor.column: factor.levels for factor in self.categories}
+
+    @property
+    def categories(self) -> list[Category]:
+        """The factors that are categories."""
+        return [f for f in self.factors.values() if isinstance(f, Category)]
 
     @property
     def uncounted(self) -> "Terms":
         """The same terms for other rows, in which levels were not counted."""
-        plain = {
-            name: f._replace(counts=()) if isinstance(f, Category) else f
-            for name, f in self.factors.items()
-        }
-        return replace(self, factors=plain)
+        plain = {category.name: category._replace(counts=()) for category in self.categories}
+        return replace(self, factors={**self.factors, **plain})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -183,8 +184,7 @@ class Terms:
     @property
     def large(self) -> list[Category]:
         """Categories of so many levels that their columns are not written out, nor their Gram."""
-        categories = (f for f in self.factors.values() if isinstance(f, Category))
-        return [category for category in categories if len(category.levels) > DENSE_LEVELS]
+        return [category for category in self.categories if len(category.levels) > DENSE_LEVELS]
 
     @property
     def width(self) -> int:
@@ -228,7 +228,7 @@ class Terms:
         return {
             "response": self.response,
             "numbers": [list(f) for f in self.factors.values() if isinstance(f, Number)],
-            "categories": [f._asdict() for f in self.factors.values() if isinstance(f, Category)],
+            "categories": [category._asdict() for category in self.categories],
             "products": [[list(part) for part in coded] for coded in self.products],
             "weight": self.weight,
             "offset": self.offset,

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from masgrad.data.formula.terms import Category
 from masgrad.errors import CellWarning, InputError, say
 
 if TYPE_CHECKING:
@@ -16,11 +15,9 @@ MOST_NAMED = 8
 
 def small_cells(terms: "Terms | None") -> list[tuple[str, int]]:
     """The levels of categories that few rows have, with the number of these rows."""
-    factors = () if terms is None else terms.factors.values()
-    categories = (f for f in factors if isinstance(f, Category))
     return [
         (f"{category.column} = {level!r}", count)
-        for category in categories
+        for category in (() if terms is None else terms.categories)
         for level, count in zip(category.levels, category.counts, strict=bool(category.counts))
         if 0 < count < FEWEST_ROWS
     ]

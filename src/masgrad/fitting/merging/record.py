@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Heterogeneity:
     @property
     def pvalue(self) -> float:
         """The probability of a Q as large if all shards have one theta*; NaN without a test."""
-        return float(chi2.sf(self.statistic, self.df)) if self.df > 0 else float("nan")
+        return float(chdtrc(self.df, self.statistic)) if self.df > 0 else float("nan")
 
     @property
     def i_squared(self) -> float:

@@ -114,10 +114,7 @@ def map_to(own: Terms, united: Terms) -> np.ndarray:
 
 def _columns_of(terms: Terms) -> tuple[Any, ...]:
     """What the columns of X are made of, without counts."""
-    levels = {
-        name: (f.levels, f.base) for name, f in terms.factors.items() if isinstance(f, Category)
-    }
-    return terms.products, levels
+    return terms.products, {c.name: (c.levels, c.base) for c in terms.categories}
 
 
 def _rows_of(

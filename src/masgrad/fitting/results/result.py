@@ -10,7 +10,6 @@ import numpy as np
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
 from masgrad.fitting.merging.cells import check_cells
-from masgrad.fitting.merging.merge import merge
 from masgrad.fitting.merging.record import Heterogeneity
 from masgrad.fitting.results import prediction, row_prediction, storage
 from masgrad.fitting.results.inference import Inference, Tested
@@ -162,6 +161,8 @@ class Result(Shown, Inference):
             >>> both.nobs, bool((abs(both.params - whole.params) < 0.01 * whole.bse).all())
             (900, True)
         """
+        from masgrad.fitting.merging.merge import merge  # pyarrow, for merges alone
+
         return Result.of(merge((self, *others), repeated))
 
     @property
