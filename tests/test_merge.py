@@ -184,6 +184,39 @@ def test_two_ways_of_clusters_are_merged():
     np.testing.assert_allclose(again[0].merge(again[1]).bse, whole.bse, rtol=1e-4)
 
 
+@pytest.mark.parametrize("weights_type", ["frequency", "analytic", "probability"])
+def test_kinds_of_weights_and_offsets_are_merged(weights_type):
+    model, X, y = data_of("poisson", 900)
+    rng = np.random.default_rng(2)
+    about = {"weights": rng.uniform(0.5, 2, 900), "offset": 0.2 * rng.normal(size=900)}
+
+    def fit(part, **more):
+        roles = {name: values[part] for name, values in about.items()}
+        return mg.fit(model, (X[part], y[part]), weights_type=weights_type, **roles, **more)
+
+    thirds = [slice(k, None, 3) for k in range(3)]
+    first = merged([fit(part) for part in thirds])
+    r = merged([fit(part, at=first) for part in thirds])
+    whole = fit(slice(None), passes="converge")
+    assert distance(r, whole) < 1e-8 and r.has_offset
+    np.testing.assert_allclose(r.bse, whole.bse, rtol=1e-6)
+    assert (r.log_likelihood is None) == (weights_type != "frequency")
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_errors_that_trust_the_model_are_merged_and_hc3_becomes_robust(link):
+    _, X, y = data_of("binomial", 900)
+    model, kind = mg.GLM("binomial", link), "nonrobust" if link == "probit" else "HC3"
+    first = merged(shards(model, X, y, 3, cov_type=kind))
+    whole = mg.fit(model, (X, y), cov_type=kind)
+    np.testing.assert_allclose(first.bse, whole.bse, rtol=0.02)
+    assert first.cov_type == ("nonrobust" if link == "probit" else "robust")
+    assert any("HC3 takes the rows of all shards" in n for n in first.notes) == (link == "logit")
+    if link == "probit":
+        second = merged(shards(model, X, y, 3, cov_type=kind, at=first))
+        np.testing.assert_allclose(second.bse, whole.bse, rtol=1e-4)
+
+
 def simulated(rng, shift, family):
     """The test of four shards of 150 rows, one of which has another slope."""
     parts = []

@@ -146,6 +146,33 @@ def test_sums_of_files_are_those_of_arrays(tmp_path):
     assert total.clusters.fewest == 700 and total.nobs == 70_000
 
 
+@pytest.mark.long
+def test_workers_of_a_cluster_take_sums_at_a_point(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=40_000), "g": rng.choice(list("abc"), 40_000)})
+    table["y"] = rng.poisson(np.exp(0.2 * table.x)).astype(float)
+    paths = [tmp_path / f"{k}.parquet" for k in range(4)]
+    for k, path in enumerate(paths):
+        table[k::4].to_parquet(path)
+    at = mg.glm("y ~ x + g", table.head(1000), "poisson")
+    spread = mg.glm("y ~ x + g", paths, "poisson", at=at, engine="dask")
+    held = mg.glm("y ~ x + g", table, "poisson", at=at)
+    scores = [s.local_model.gradient @ np.linalg.inv(s.coordinates.matrix) for s in (spread, held)]
+    np.testing.assert_allclose(*scores, rtol=1e-9)
+    assert spread.terms.categories == held.terms.categories  # with counts
+
+
+def test_blocks_of_a_stream_are_summed_at_a_point():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 2))
+    y = rng.poisson(np.exp(X @ [0.2, 0.3])).astype(float)
+    stream = mg.Stream(lambda: ((X[k::5], y[k::5]) for k in range(5)))
+    sums, whole = (mg.fit(mg.Poisson(), rows, at=[0.1, 0.2]) for rows in (stream, (X, y)))
+    assert sums.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
+    with pytest.raises(InputError, match="an iterator, which is read once"):
+        mg.fit(mg.Poisson(), iter([(X, y)]), at=[0.1, 0.2])
+
+
 AT_REFUSED = {
     "another formula": ({"formula": "z ~ x"}, "another one than that of the result"),
     "a penalty": ({"penalty": mg.L2(0.1)}, "no place for a penalty"),

@@ -160,8 +160,7 @@ def _notes(record: Fitted, merged: Merged) -> tuple[str, ...]:
     if test.pvalue < SURELY_DIFFERENT:
         notes.append(
             f"The shards differ by more than chance (p = {test.pvalue:.1e}; I^2 = "
-            f"{test.i_squared:.2f}; shard {int(test.shares.argmax())} adds "
-            f"{test.shares.max():.4g} to Q = {test.statistic:.4g}): the estimate is a mean of "
-            "theirs, and its interval is about that mean for these shards, not for others."
+            f"{test.i_squared:.2f}): the estimate is a mean of theirs, and its interval is about "
+            "that mean for these shards, not for others."
         )
     return tuple(notes)
