@@ -335,3 +335,35 @@ def test_a_column_that_some_shard_lacks_comes_from_the_others():
     whole = mg.fit(model, (X, y))
     np.testing.assert_allclose(r.params, whole.params, atol=1e-10)
     np.testing.assert_allclose(r.bse, whole.bse, rtol=0.05)
+
+
+CALIBRATED = [(3, 100), (3, 1000), (10, 100), (50, 60)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tail", ["normal", "t3", "binary"])
+@pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
+def test_the_remainder_is_a_bound_in_random_cases(family, tail):
+    """Columns with heavy tails, or rare; small shards, and many of them."""
+    done = 0
+    for (K, n), seed in ((size, seed) for size in CALIBRATED for seed in range(8)):
+        rng, N = np.random.default_rng(seed), K * n
+        Z = rng.standard_t(3, size=(N, 3)) if tail == "t3" else rng.normal(size=(N, 3))
+        Z = (rng.random((N, 3)) < 0.15) * 1.0 if tail == "binary" else Z
+        X = np.column_stack([np.ones(N), Z])
+        eta = np.clip(X @ [0.2, 0.4, -0.4, 0.2], None, 6)
+        y = {
+            "binomial": lambda rng, t: (rng.random(len(t)) < 1 / (1 + np.exp(-t))).astype(float),
+            "poisson": lambda rng, t: rng.poisson(np.exp(t)).astype(float),
+            "gamma": lambda rng, t: rng.gamma(2, np.exp(t) / 2),
+        }[family](rng, eta)
+        model = mg.GLM(family, "log") if family == "gamma" else mg.GLM(family)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parts = shards(model, X, y, K)
+            if not all(np.isfinite(part.bse).all() for part in parts):
+                continue  # a shard that is separated, or has an empty column
+            first, whole = parts[0].merge(*parts[1:]), mg.fit(model, (X, y), passes="converge")
+        assert distance(first, whole) < first.fit_info.remainder, (K, n, seed)
+        done += 1
+    assert done >= 20

@@ -146,6 +146,23 @@ def test_sums_of_files_are_those_of_arrays(tmp_path):
     assert total.clusters.fewest == 700 and total.nobs == 70_000
 
 
+def test_shards_in_which_columns_do_not_vary_contribute_at_a_point():
+    """A year is constant in its shard, and in one of them two categories are one."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=1200), "year": 2000 + np.arange(1200) // 400})
+    table["g"], table["k"] = rng.choice(list("ab"), 1200), rng.choice(list("uv"), 1200)
+    alike = table.year == 2001
+    table.loc[alike, "k"] = table.g[alike].map({"a": "u", "b": "v"})
+    table["y"] = table.x + rng.normal(size=1200)
+    formula = "y ~ x + year + g + k"
+    start, whole = mg.glm(formula, table.sample(300, random_state=1)), mg.glm(formula, table)
+    sums = [mg.glm(formula, part, at=start) for _, part in table.groupby("year")]
+    r = sums[0].merge(*sums[1:])
+    np.testing.assert_allclose((r.params - whole.params) / whole.bse, 0, atol=1e-9)
+    np.testing.assert_allclose(r.bse, whole.bse, rtol=1e-6)
+    assert r.heterogeneity.df == 4 + 3 + 4 - 5  # what each shard determines, less all together
+
+
 @pytest.mark.long
 def test_workers_of_a_cluster_take_sums_at_a_point(tmp_path):
     rng = np.random.default_rng(0)

@@ -22,6 +22,10 @@ from masgrad.fitting.objective.local_model import LocalModel
 SEEN = 1e-10
 """Eigenvalue of M_k, scaled to a unit diagonal, above which the shard has noise along it."""
 
+NOTHING = 1e-12
+"""Share of the largest diagonal entry of M_k up to which another is rounding: the shard's columns
+have one size in its coordinates, and one that is constant there has none."""
+
 
 def heterogeneity(
     parts: Sequence[LocalModel], turns: Sequence[np.ndarray], meats: Sequence[np.ndarray]
@@ -50,8 +54,11 @@ def heterogeneity(
 
 def _inverse_root(M: np.ndarray) -> np.ndarray:
     """R with R'R the pseudo-inverse of M, a row for each direction in which the shard has noise."""
-    size = np.sqrt(np.maximum(np.diag(M), 0.0))
-    size = np.where(size > 0, size, 1.0)
-    values, Q = np.linalg.eigh(M / np.outer(size, size))
+    diagonal = np.diag(M)
+    axes = np.flatnonzero(diagonal > NOTHING * diagonal.max(initial=0.0))
+    size = np.sqrt(diagonal[axes])
+    values, Q = np.linalg.eigh(M[np.ix_(axes, axes)] / np.outer(size, size))
     seen = values > SEEN
-    return (Q[:, seen] / np.sqrt(values[seen])).T / size
+    root = np.zeros((int(seen.sum()), len(M)))
+    root[:, axes] = (Q[:, seen] / np.sqrt(values[seen])).T / size
+    return root
