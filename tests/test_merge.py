@@ -304,6 +304,8 @@ def test_the_same_rows_are_taken_twice_if_they_are_said_to_be_others():
 def test_other_things_are_refused():
     model, X, y = data_of("gaussian", 300)
     r = mg.fit(model, (X, y))
+    with pytest.raises(InputError, match="nothing to merge with"):
+        r.merge()
     with pytest.raises(InputTypeError, match="argument 1 of merge is tuple"):
         r.merge((X, y))
     table = pd.DataFrame({"y": y, "x": X[:, 1], "firm": np.arange(300) % 20})
@@ -315,6 +317,17 @@ def test_other_things_are_refused():
     short = mg.fit(mg.GaussianMixture(2, 1.0), rows(200, 2)[0][:, 1])
     with pytest.raises(InputError, match="several optima"):
         short.merge(short)
+
+
+def test_perfect_fits_stay_perfect_if_they_agree():
+    X = rows(60, 2)[0]
+    with pytest.warns(mg.errors.PerfectFitWarning):
+        parts = [mg.fit(mg.Linear(), (X[k::2], X[k::2] @ [1.0, 2.0])) for k in range(2)]
+        other = mg.fit(mg.Linear(), (X[::3], X[::3] @ [1.0, 3.0]))
+    r = parts[0].merge(parts[1])
+    assert r.status is Status.PERFECT_FIT and (r.bse == 0).all()
+    differ = parts[0].merge(other)
+    assert differ.status is Status.CONVERGED and (differ.bse > 0.01).all()
 
 
 def test_a_column_that_no_shard_has_is_named():

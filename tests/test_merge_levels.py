@@ -192,6 +192,7 @@ def test_blocks_of_a_stream_are_summed_at_a_point():
 
 AT_REFUSED = {
     "another formula": ({"formula": "z ~ x"}, "another one than that of the result"),
+    "fixed effects": ({"formula": "z ~ x | k"}, "no place for fixed effects"),
     "a penalty": ({"penalty": mg.L2(0.1)}, "no place for a penalty"),
     "chains": ({"method": "chains"}, "no place for method='chains'"),
     "HC3": ({"cov_type": "HC3"}, "no place for cov_type='HC3'"),
@@ -213,6 +214,8 @@ def test_what_has_no_place_beside_a_point_is_refused(what):
     given = {"formula": "z ~ x + C(g)", "data": a, "at": at} | keywords
     if isinstance(given["at"], type(at)):
         given["data"] = b
+    if what == "fixed effects":
+        given["at"] = mg.glm("z ~ x | k", b)
     with pytest.raises(InputError, match=words):
         mg.glm(**given)
 

@@ -137,7 +137,8 @@ def table_like(
             f"the formula {formula!r} is another one than that of the result at which sums are "
             f"taken, whose coefficients are {', '.join(terms.names[:8])}; give the same formula"
         )
-    by = _group_columns(groups)
+    effects = (GroupColumns("effects", columns) for columns in parsed.effects)
+    by = (*effects, *_group_columns(groups))
     bare = replace(terms, weight=None, offset=None, exposure=None, groups=by)
     opening = Opening(memory, left_out, client=client)
     medium, seen = _seen_as(bare, data, opening, roles, groups)

@@ -20,6 +20,8 @@ def check_mergeable(results: Sequence[Fitted], repeated: str) -> None:
     """Refuse results that do not belong together."""
     if repeated not in ("error", "keep"):
         raise InputError(f"repeated={repeated!r} is not known; use 'error' or 'keep'")
+    if len(results) < 2:
+        raise InputError("there is nothing to merge with; give one more result, r.merge(other)")
     for k, r in enumerate(results):
         if not isinstance(r, Fitted):
             raise InputTypeError(

@@ -14,8 +14,10 @@ from masgrad.fitting.objective.clusters.sums import ClusterWay
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import CLUSTERED
+from masgrad.fitting.status import Status
 from masgrad.fitting.uncertainty.clusters.factors import positive_part
 from masgrad.fitting.uncertainty.clusters.meat import meat_of_sums
+from masgrad.fitting.uncertainty.covariance import SUSPECT_RESIDUAL
 from masgrad.fitting.uncertainty.kinds import covariance
 from masgrad.models.families.canonical import Gaussian
 from masgrad.models.glm import GLM
@@ -50,6 +52,8 @@ def spread_of(
     first, local = shards[0].fitted, done.local
     family = first.model.family if isinstance(first.model, GLM) else None
     none = np.empty((len(local.point), 0))
+    if _is_perfect(shards, local):
+        return Spread(np.zeros_like(local.hessian), first.cov_type)
     if first.cov_type in CLUSTERED:
         kept, notes = _clusters(shards, local)
         A = coordinates.design(np.eye(len(local.point)))
@@ -67,6 +71,15 @@ def spread_of(
     dispersed = family is not None and family.dispersed
     C = covariance(local, kind, dispersed, none, local.count)
     return Spread(C, kind, notes=notes)
+
+
+def _is_perfect(shards: Sequence[Shard], local: LocalModel) -> bool:
+    """Whether all shards are fitted to rounding, and by one theta."""
+    if not all(shard.fitted.status is Status.PERFECT_FIT for shard in shards):
+        return False
+    gaussian = getattr(getattr(shards[0].fitted.model, "family", None), "name", "") == "gaussian"
+    unit = -2 * local.constants[0] / local.count if gaussian else 1.0
+    return bool(np.trace(local.meat) <= SUSPECT_RESIDUAL * unit * np.trace(local.hessian))
 
 
 def _clusters(shards: Sequence[Shard], local: LocalModel) -> tuple[Clustered, tuple[str, ...]]:
