@@ -264,8 +264,8 @@ def test_small_cells_are_named_before_a_result_is_saved(tmp_path):
     both = r.merge(r, repeated="keep")
     both.save(tmp_path / "both.json")  # 14 rows
     again = mg.load(tmp_path / "both.json")
-    assert again.heterogeneity.pvalue == both.heterogeneity.pvalue
-    assert again.merged.shards == 2 and again.summary() == both.summary()
+    assert str(again.heterogeneity) == str(both.heterogeneity)
+    assert again.summary() == both.summary() and "Shards:" in again.summary()
     with pytest.raises(InputError, match="same rows"):
         again.merge(r)
 

@@ -76,7 +76,8 @@ def _record(
     first, p = results[0], layout.size
     cov = coordinates.cov(spread.cov)
     se = np.sqrt(np.maximum(np.diag(cov), 0.0))
-    remainder = remainder_of(shards, done, se, coordinates.matrix)
+    perfect = not cov.any()
+    remainder = 0.0 if perfect else remainder_of(shards, done, se, coordinates.matrix)
     return Fitted(
         model=next((r.model for r in results if r.model is not None), None),
         theta=coordinates.theta(local.point),
@@ -89,7 +90,7 @@ def _record(
         local_model=local,
         null_directions=np.empty((p, 0)),
         not_identified=np.zeros(p, bool),
-        status=_status(results, remainder, perfect=not cov.any()),
+        status=_status(results, remainder, perfect),
         terms=layout.terms,
         df=spread.df,
         kind=first.kind,
