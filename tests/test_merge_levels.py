@@ -9,7 +9,13 @@ import pytest
 
 import masgrad as mg
 from masgrad import cli
-from masgrad.errors import AccuracyWarning, CellWarning, InputError, SeparationWarning
+from masgrad.errors import (
+    AccuracyWarning,
+    CellWarning,
+    InputError,
+    MasgradError,
+    SeparationWarning,
+)
 from masgrad.fitting.status import Status
 
 
@@ -168,12 +174,15 @@ def test_workers_of_a_cluster_take_sums_at_a_point(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=40_000), "g": rng.choice(list("abc"), 40_000)})
     table["y"] = rng.poisson(np.exp(0.2 * table.x)).astype(float)
+    table["firm"] = np.arange(40_000) // 40
     paths = [tmp_path / f"{k}.parquet" for k in range(4)]
     for k, path in enumerate(paths):
         table[k::4].to_parquet(path)
     at = mg.glm("y ~ x + g", table.head(1000), "poisson")
-    spread = mg.glm("y ~ x + g", paths, "poisson", at=at, engine="dask")
-    held = mg.glm("y ~ x + g", table, "poisson", at=at)
+    about = {"at": at, "clusters": "firm"}
+    spread = mg.glm("y ~ x + g", paths, "poisson", **about, engine="dask")
+    held = mg.glm("y ~ x + g", table, "poisson", **about)
+    assert spread.clusters.fewest == held.clusters.fewest == 1000
     scores = [s.local_model.gradient @ np.linalg.inv(s.coordinates.matrix) for s in (spread, held)]
     np.testing.assert_allclose(*scores, rtol=1e-9)
     assert spread.terms.categories == held.terms.categories  # with counts
@@ -198,6 +207,7 @@ AT_REFUSED = {
     "HC3": ({"cov_type": "HC3"}, "no place for cov_type='HC3'"),
     "a start": ({"start": np.zeros(5)}, "no place for start="),
     "a short array": ({"at": np.zeros(2)}, "shape"),
+    "a path": ({"at": "r.json"}, r"of a saved result give at=mg.load\(path\)"),
     "an unknown name": ({"at": {"Intercept": 0.0, "w": 1.0}}, "no value of 'x'"),
     "one name more": (
         {"at": dict.fromkeys(["Intercept", "x", "C(g)[T.b]", "C(g)[T.d]", "w"], 0.0)},
@@ -216,7 +226,7 @@ def test_what_has_no_place_beside_a_point_is_refused(what):
         given["data"] = b
     if what == "fixed effects":
         given["at"] = mg.glm("z ~ x | k", b)
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(MasgradError, match=words):
         mg.glm(**given)
 
 

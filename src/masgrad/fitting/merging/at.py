@@ -6,13 +6,14 @@ the merged estimate, from which one more step is as good as the optimum of all r
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from masgrad.data.regression import offset_of
 from masgrad.data.source import Source
-from masgrad.errors import InputError
+from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import NO_MINIMUM, coordinates_for, objective_of, reading, sample_for
 from masgrad.fitting.fitted import AT_POINT, FitInfo, Fitted
 from masgrad.fitting.later_rows import third_order_terms
@@ -74,7 +75,8 @@ def sums_at(task: Task) -> Fitted:
         if reader.monitor.interrupted:
             raise KeyboardInterrupt
         third = third_order_terms(objective, local, sample, not reader.source.ordered)
-        info = FitInfo(reads + 1, reader.monitor.rows_per_second, 0.0, 0.0, local.condition)
+        reads += 1 + (clusters is not None and not sample.complete)
+        info = FitInfo(reads, reader.monitor.rows_per_second, 0.0, 0.0, local.condition)
         kind = kind_of(task.options.cov_type, reader.source)
         record = _record(task, coordinates, theta, third, info, clusters)
     return replace(record, cov_type=kind, has_offset=offset_of(sample.rows) is not None)
@@ -105,6 +107,8 @@ def _check(task: Task) -> None:
 def _point(task: Task, sample: Sample) -> np.ndarray:
     """theta, of an array, a dictionary by names, or a result, (p,)."""
     at, names = task.options.at, task.source.names
+    if isinstance(at, str | Path):
+        raise InputTypeError(f"at={str(at)!r} is a text; of a saved result give at=mg.load(path)")
     if isinstance(at, Fitted):
         unknown = ~np.isfinite(at.theta)
         if unknown.any():
