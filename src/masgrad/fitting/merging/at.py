@@ -21,6 +21,7 @@ from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.clusters.reading import cluster_ways
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.local_model import LocalModel
+from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective, Parts
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.options import CLUSTERED, SERIAL, Options
@@ -74,7 +75,9 @@ def sums_at(task: Task) -> Fitted:
         clusters = _clusters(task, objective, reader, sample, local)
         if reader.monitor.interrupted:
             raise KeyboardInterrupt
-        third = third_order_terms(objective, local, sample, not reader.source.ordered)
+        drift = reader.monitor.drift(objective.gradient_noise(local, sample.design_effect))
+        random = sample.complete or not (reader.source.ordered and drift > DRIFT_LIMIT)
+        third = third_order_terms(objective, local, sample, random)
         reads += 1 + (clusters is not None and not sample.complete)
         info = FitInfo(reads, reader.monitor.rows_per_second, 0.0, 0.0, local.condition)
         kind = kind_of(task.options.cov_type, reader.source)

@@ -2,7 +2,7 @@
 
 with engine_of(options, data) as (options, client):
     source = as_source(..., client=client)
-    spread_over(source, options.left_out)
+    source = read_by_workers(source, options.left_out, data)
 """
 
 import contextlib
@@ -60,8 +60,8 @@ def _of_user() -> Any:
         return None
 
 
-def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
-    """Have workers read the source, whose keys of groups are learned first.
+def read_by_workers(source: Source, left_out: LeftOut | None, what: Any) -> Source:
+    """The source as workers read it, whose keys of groups are learned first.
 
     `what` is what the user gave, for messages.
     """
@@ -71,5 +71,6 @@ def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
 
     if source.shards is None:
         raise not_spread(f"a {type(what).__name__}")
-    source.spread = Spread(source.shards, left_out)
+    source = source.read_by(Spread(source.shards, left_out))
     learn_keys(source)
+    return source
