@@ -9,6 +9,7 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import Fitted, with_omitted
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
+from masgrad.fitting.merging.at import source_at, sums_at
 from masgrad.fitting.options import KEYWORDS, Options
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
@@ -72,6 +73,8 @@ def fit(
 
 
 def _fit(task: Task) -> "Result | LevelsResult":
+    if task.options.at is not None:
+        return Result.of(with_omitted(sums_at(task), task.left_out))
     if task.terms is not None and task.terms.effects:
         from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
         from masgrad.fitting.effects.results.result import EffectsResult
@@ -148,7 +151,10 @@ def _task(model: Any, data: Any, options: Options, client: Any) -> Task:
     formula, memory, block = options.formula, options.memory, options.block_size
     left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
-    source, terms = as_source(model, data, formula, memory, block, **carried, client=client)
+    if options.at is not None:
+        source, terms = source_at(model, data, options, client)
+    else:
+        source, terms = as_source(model, data, formula, memory, block, **carried, client=client)
     if client is not None:
         source = read_by_workers(source, left_out, data)
     return Task(model, source, terms, options, left_out=left_out)

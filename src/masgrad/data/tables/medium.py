@@ -44,6 +44,7 @@ class Medium(abc.ABC):
         ordered: whether rows come in stored order, so that they are shuffled and watched for drift.
         rereadable: whether the table can be read again.
         complete: which rows are complete, if others are left out.
+        searchable: whether the levels of categories can be looked for in all rows.
         shards: what workers of a cluster read of it; None if this process reads it all.
     """
 
@@ -53,6 +54,7 @@ class Medium(abc.ABC):
     ordered: bool = True
     rereadable: bool = True
     complete: Complete | None = None
+    searchable: bool = True
     shards: Any = None
 
     @abc.abstractmethod
