@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -382,6 +383,19 @@ if __name__ == "__main__":
             r = mg.fit(mg.CustomLoss(loss, 2), {files!r}, engine="dask", client=client)
             STAGE.with_suffix(".done").write_text("")
 """
+
+
+def test_the_page_on_scale_runs(client, capsys):
+    from distributed import Client
+
+    text = Path(__file__).parents[1].joinpath("docs/scale.md").read_text()
+    scope: dict = {"__name__": "__main__"}
+    with Client(client.scheduler.address):  # which the page's fits find
+        for block in re.findall(r"```python\n(.*?)```", text, re.S):
+            exec(block, scope)
+    r = scope["r"]
+    assert np.abs((r.params - [0.0, 0.2, -0.1]) / r.bse).max() < 6 and r.cov_type == "CR1"
+    assert "[1. 2. 3.]" in capsys.readouterr().out
 
 
 def test_the_command_line_starts_and_stops_its_own_cluster(paths, tmp_path):
