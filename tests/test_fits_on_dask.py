@@ -18,7 +18,7 @@ import masgrad as mg
 from masgrad.data.shards import files
 from masgrad.distributed.cluster import cluster
 from masgrad.distributed.tasks import Tasks
-from masgrad.errors import ClusterError, InputError, InputTypeError
+from masgrad.errors import ClusterError, InputError, InputTypeError, InterruptedWarning
 
 ROWS, PER_FILE = 48_000, 16_000
 FORMULA = "y ~ a + b + g"
@@ -223,6 +223,24 @@ def test_a_killed_worker_changes_no_digit(client, paths, monkeypatch):
     np.testing.assert_array_equal(found.params, undisturbed.params)
     np.testing.assert_array_equal(found.cov, undisturbed.cov)
     assert found.nobs == ROWS
+
+
+def test_ctrl_c_ends_a_fit_with_the_shards_that_have_come(client, paths, monkeypatch):
+    rounds, before = 0, Tasks.each
+
+    def each(self, *told):
+        nonlocal rounds
+        rounds += 1
+        for number, done in enumerate(before(self, *told)):
+            if rounds == 3 and number == 4:  # levels, gradients, then the correcting round
+                signal.raise_signal(signal.SIGINT)
+            yield done
+
+    monkeypatch.setattr(Tasks, "each", each)
+    with pytest.warns(InterruptedWarning, match="Ctrl-C"):
+        found = FITS["plain"](paths, engine="dask", client=client)
+    assert rounds == 3 and found.status is mg.Status.INTERRUPTED
+    assert found.nobs == 4 * PER_FILE // 2
 
 
 def test_a_shard_that_fails_is_named(client, frame, tmp_path):
