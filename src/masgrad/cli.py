@@ -13,6 +13,8 @@ import typer
 from masgrad.errors import MasgradError, printable
 from masgrad.fitting.options import KEYWORDS
 from masgrad.interrupts import heard, postponed
+from masgrad.stores.path import as_storage_options, located
+from masgrad.stores.secrets import options_in_words
 from masgrad.version import __version__
 
 app = typer.Typer(
@@ -65,6 +67,15 @@ Level = Annotated[
 ]
 Saved = Annotated[
     Path, typer.Argument(metavar="RESULT", help="A result saved by `masgrad fit --save`.")
+]
+Connection = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        help="Option of the connection to a store, for files such as s3://bucket/a.parquet: "
+        "anon=true; several by repeating it. Keys are better given by the environment.",
+    ),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="No progress bar and no notes; warnings stay.")
@@ -182,8 +193,18 @@ def fit(
     on_bad_rows: Annotated[str, _meaning("on_bad_rows")] = _default("on_bad_rows"),
     method: Annotated[str, _meaning("method")] = _default("method"),
     memory: Annotated[str, _meaning("memory")] = _default("memory"),
+    engine: Annotated[str | None, _meaning("engine")] = None,
+    scheduler: Annotated[str | None, _meaning("scheduler")] = None,
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULT",
+            help="Take the sums of the rows at this saved result, to be merged, and fit nothing.",
+        ),
+    ] = None,
+    connection: Connection = None,
     quiet: Quiet = False,
 ) -> None:
     """Estimates with confidence intervals, in one or two reads of the data.
@@ -199,14 +220,16 @@ def fit(
     reads = int(passes) if re.fullmatch("-?[0-9]{1,9}", passes) else passes
     named = {"weights": weights, "offset": offset, "exposure": exposure}
     named |= {"clusters": clusters or None, "time": time, "unit": unit, "lags": lags}
+    named |= {"engine": engine, "scheduler": scheduler}
     given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
     given |= {"small_sample": small_sample, "time_gaps": time_gaps, "weights_type": weights_type}
     given |= {"missing": missing, "on_bad_rows": on_bad_rows}
     with _of_options():
+        given |= {"storage_options": options_in_words(connection)}
         usual = "gaussian" if data else "poisson"  # the bundled example counts
         keywords = fit_keywords(family or usual, link, l1, l2, seed=seed, **given)
-    done = fit_files(data or [], formula, save=save, level=level, quiet=quiet, **keywords)
+    done = fit_files(data or [], formula, save=save, level=level, quiet=quiet, at=at, **keywords)
     if not done:
         raise typer.Exit(INTERRUPTED)
 
@@ -234,6 +257,33 @@ def show(
 
 
 @app.command(
+    epilog="Examples: masgrad merge north.json south.json west.json --out all.json; "
+    "masgrad fit west.parquet --formula 'y ~ a + C(g)' --at all.json --save west-2.json"
+)
+def merge(
+    *,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT...", help="Results of different rows, by fit --save."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+    level: Level = 0.95,
+    repeated: Annotated[
+        str, typer.Option(help="error, or keep: shards of the same sums are of different rows.")
+    ] = "error",
+) -> None:
+    """One estimate for the rows of several saved results, from their aggregates alone.
+
+    Where the remainder says that it matters, take the sums of every shard at the merged result
+    (masgrad fit --at), and merge those.
+    """
+    with postponed():
+        from masgrad.fitting.commands import merge_files
+
+    merge_files(results, out, level, repeated)
+
+
+@app.command(
     epilog="Examples: masgrad predict r.json 'new-*.parquet' --out means.parquet; "
     "masgrad predict r.json new.csv --interval 0.95 | head"
 )
@@ -253,6 +303,7 @@ def predict(
         ),
     ] = None,
     which: Annotated[str, typer.Option(help="mean, or linear: the linear predictor.")] = "mean",
+    connection: Connection = None,
     quiet: Quiet = False,
 ) -> None:
     """The mean response for every row, in the order of the rows.
@@ -264,7 +315,9 @@ def predict(
 
     with _of_options():
         check_predictions(out, which)
-    predict_files(result, data, out, interval=interval, which=which, quiet=quiet)
+        options = options_in_words(connection)
+    asked: dict[str, Any] = {"interval": interval, "which": which, "storage_options": options}
+    predict_files(result, data, out, quiet=quiet, **asked)
 
 
 @app.command(
@@ -306,6 +359,7 @@ def plan(
     gap: Annotated[float | None, typer.Option(help="Without a file: L(start) - min L.")] = None,
     dim: Annotated[int | None, typer.Option(help="Without a file: number of parameters.")] = None,
     v_max: Annotated[float | None, typer.Option(help="Without a file: max ||V||.")] = None,
+    connection: Connection = None,
 ) -> None:
     """The steps and rows that the theorems require: T, n, eta and beta as a table."""
     constants = {"alpha": alpha, "gamma": gamma, "gap": gap, "dim": dim, "v_max": v_max}
@@ -322,7 +376,9 @@ def plan(
         return
     _cache_compilations()
     wanted = [c.strip() for c in columns.split(",")] if columns else None
-    design = Design(data, response, wanted, intercept)
+    with _of_options():
+        options = as_storage_options(options_in_words(connection))
+    design = Design(located(data, options), response, wanted, intercept)
     plan_files(design, model, goals, radius=radius, ridge=ridge)
 
 

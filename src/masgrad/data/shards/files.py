@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from masgrad.data.shards.outline import TableShard, checked
@@ -11,9 +10,13 @@ from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.parquet import Parquet
 from masgrad.data.tables.paths import kind
+from masgrad.stores.path import AnyPath
 
 SHARD_ROWS = 1 << 20
 """Rows of a shard, about: a tenth of a second of work, beside which a task costs little."""
+
+MOST_SHARDS = 1 << 12
+"""Shards of all files beyond which each has more rows: one process joins their totals."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class FileShard(TableShard):
         part: which part of the file it is, in messages.
     """
 
-    path: Path
+    path: AnyPath
     groups: tuple[int, ...] | None = None
     part: str = ""
 
@@ -45,10 +48,11 @@ class FileShard(TableShard):
         return checked(medium, outline, self.name)
 
 
-def shards_of_files(medium: Csv | Ipc | Parquet, rows: int = SHARD_ROWS) -> list[FileShard]:
-    """Shards of about so many rows, in the order of the rows."""
+def shards_of_files(medium: Csv | Ipc | Parquet) -> list[FileShard]:
+    """Shards of about SHARD_ROWS rows or more, in the order of the rows."""
     if isinstance(medium, Parquet):
-        return [shard for k in range(len(medium.paths)) for shard in _of_parquet(medium, k, rows)]
+        rows, files = max(SHARD_ROWS, sum(medium.counts) // MOST_SHARDS), range(len(medium.paths))
+        return [shard for k in files for shard in _of_parquet(medium, k, rows)]
     held = medium.with_rows if isinstance(medium, Csv) else medium.counts
     absolute = medium.files.absolute
     return [FileShard(path) for path, rows in zip(absolute, held, strict=True) if rows]

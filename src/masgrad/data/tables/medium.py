@@ -25,6 +25,7 @@ from masgrad.data.tables.levels import (
     to_numpy,
 )
 from masgrad.errors import InputError, InputTypeError
+from masgrad.stores.path import AnyPath, side_by_side
 
 Columns = Mapping[str, np.ndarray]
 """Numeric columns by name, and codes of categories by `codes_of(name)`."""
@@ -43,6 +44,7 @@ class Medium(abc.ABC):
         ordered: whether rows come in stored order, so that they are shuffled and watched for drift.
         rereadable: whether the table can be read again.
         complete: which rows are complete, if others are left out.
+        searchable: whether the levels of categories can be looked for in all rows.
         shards: what workers of a cluster read of it; None if this process reads it all.
     """
 
@@ -52,6 +54,7 @@ class Medium(abc.ABC):
     ordered: bool = True
     rereadable: bool = True
     complete: Complete | None = None
+    searchable: bool = True
     shards: Any = None
 
     @abc.abstractmethod
@@ -238,7 +241,7 @@ def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
 
 
 def stored_types(
-    columns: Sequence[str], paths: Sequence[Path], schemas: Sequence[pa.Schema]
+    columns: Sequence[str], paths: Sequence[AnyPath], schemas: Sequence[pa.Schema]
 ) -> dict[str, pa.DataType]:
     """The common type of each column in files with these schemas, to which it is cast if needed."""
     found = {}
@@ -268,12 +271,12 @@ def without_index(schema: pa.Schema) -> list[str]:
 class Unchanged:
     """Files as they were when they were opened: their sizes, and the times of their last change."""
 
-    def __init__(self, paths: Sequence[Path]):
+    def __init__(self, paths: Sequence[AnyPath]):
         self.paths, self.absolute = paths, [path.absolute() for path in paths]
         self.stamps = self._now()
 
-    def _now(self) -> list[tuple[int, int]]:
-        return [(found.st_size, found.st_mtime_ns) for found in map(os.stat, self.absolute)]
+    def _now(self) -> list[tuple[int, int | str]]:
+        return side_by_side(_stamp, self.absolute)
 
     def check(self) -> None:
         """Refuse files that have changed: their rows are no longer those of the read before."""
@@ -284,12 +287,19 @@ class Unchanged:
                 )
 
 
-def no_rows(paths: list[Path]) -> InputError:
+def _stamp(path: AnyPath) -> tuple[int, int | str]:
+    if not isinstance(path, Path):
+        return path.status()
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
+
+
+def no_rows(paths: Sequence[AnyPath]) -> InputError:
     said = str(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return InputError(f"{said}: no rows; at least one observation is needed")
 
 
-def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int) -> str:
+def place_in(paths: Sequence[AnyPath | str], counts: Sequence[int | None], row: int) -> str:
     """The name of a row: its file, and its number in that file."""
     for path, count in zip(paths, counts, strict=True):
         if count is None or row < count:

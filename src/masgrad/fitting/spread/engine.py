@@ -2,7 +2,7 @@
 
 with engine_of(options, data) as (options, client):
     source = as_source(..., client=client)
-    spread_over(source, options.left_out)
+    source = read_by_workers(source, options.left_out, data)
 """
 
 import contextlib
@@ -33,14 +33,12 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
                 )
         yield here, None
         return
-    import dask.config  # for such fits alone
-
-    from masgrad.distributed.cluster import cluster, connected_client
+    from masgrad.distributed.cluster import cluster, connected_client  # for such fits alone
 
     client = options.client
     if client is None and options.scheduler is None:
         client = connected_client()
-    with cluster(client, options.scheduler) as found, dask.config.set(scheduler=found):
+    with cluster(client, options.scheduler) as found:
         yield here, found
 
 
@@ -49,8 +47,8 @@ def _is_spread(options: Options, data: Any) -> bool:
     return options.engine == "dask" or (options.engine is None and holds_dask(data))
 
 
-def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
-    """Have workers read the source, whose keys of groups are learned first.
+def read_by_workers(source: Source, left_out: LeftOut | None, what: Any) -> Source:
+    """The source as workers read it, whose keys of groups are learned first.
 
     `what` is what the user gave, for messages.
     """
@@ -60,5 +58,6 @@ def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
 
     if source.shards is None:
         raise not_spread(f"a {type(what).__name__}")
-    source.spread = Spread(source.shards, left_out)
+    source = source.read_by(Spread(source.shards, left_out))
     learn_keys(source)
+    return source
