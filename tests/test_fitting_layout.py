@@ -15,7 +15,17 @@ import masgrad
 ROOT = Path(masgrad.__file__).parent
 FITTING = ROOT / "fitting"
 ORDER = (
-    *("options", "keywords", "rows", "sources", "task", "objective", "identification", "optimise"),
+    *(
+        "options",
+        "journal",
+        "keywords",
+        "rows",
+        "sources",
+        "task",
+        "objective",
+        "identification",
+        "optimise",
+    ),
     *(
         "uncertainty",
         "status",

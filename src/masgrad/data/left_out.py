@@ -160,6 +160,20 @@ class LeftOut:
         yield tally
         tally.join(self._longest)
 
+    def state(self) -> Any:
+        """What has been counted, and the bad rows, for `restore`."""
+        seen, bad = self._longest, self.bad_rows
+        counts = [seen.given, seen.rows, seen.missing, dict(seen.columns)]
+        return [counts, None if bad is None else bad.state()]
+
+    def restore(self, state: Any) -> None:
+        """Count what was counted when the state was taken."""
+        (given, rows, missing, columns), bad = state
+        self._longest = seen = Tally()
+        seen.given, seen.rows, seen.missing, seen.columns = given, rows, missing, Counter(columns)
+        if self.bad_rows is not None:
+            self.bad_rows.restore(bad)
+
     @property
     def omitted(self) -> Omitted:
         """What has been left out so far."""

@@ -146,6 +146,12 @@ class MediumSource(Source):
             yield row, with_combined(self.by, columns)
             row += length_of(columns)
 
+    def state(self) -> Any:
+        return self.medium.state()
+
+    def restore(self, state: Any) -> None:
+        self.medium.restore(state)
+
     def _held(self) -> int:
         """The size in blocks of a shuffle buffer that uses an eighth of the memory."""
         size = 8 * self.block * (max(len(self.names), len(self.numbers)) + 1)

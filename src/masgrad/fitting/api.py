@@ -8,6 +8,8 @@ from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import Fitted, with_omitted
+from masgrad.fitting.journal.learned import Memory
+from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
 from masgrad.fitting.options import KEYWORDS
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
@@ -62,18 +64,8 @@ def fit(
     """
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     task = _task("fit", model, data, given | keywords)
-    if task.terms is not None and task.terms.effects:
-        from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
-        from masgrad.fitting.effects.results.result import EffectsResult
-
-        return EffectsResult.of(with_omitted(fit_effects(task), task.left_out))
-    if task.terms is not None and task.terms.large:
-        from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
-        from masgrad.fitting.levels.result import LevelsResult
-
-        return LevelsResult.of(with_omitted(fit_levels(task), task.left_out))
-    fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
-    return Result.of(with_omitted(fitted, task.left_out))
+    with kept(task.journal):
+        return _fitted(task)
 
 
 @takes_keywords(*PATH_KEYWORDS)
@@ -137,11 +129,29 @@ def _task(
         raise InputError(
             f"exposure is for the log link, and this is the {family.link} link; give offset="
         )
+    journal = journal_of(function, model, data, options)
     formula, memory, block = options.formula, options.memory, options.block_size
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     source, terms = as_source(model, data, formula, memory, block, **carried)
-    return Task(model, source, terms, options, left_out=left_out)
+    journal.follow(Memory(source, left_out))
+    return Task(model, source, terms, options, left_out=left_out, journal=journal)
+
+
+def _fitted(task: Task) -> "Result | LevelsResult":
+    """The result of a task, by the kind of fit that its terms need."""
+    if task.terms is not None and task.terms.effects:
+        from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
+        from masgrad.fitting.effects.results.result import EffectsResult
+
+        return EffectsResult.of(with_omitted(fit_effects(task), task.left_out))
+    if task.terms is not None and task.terms.large:
+        from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
+        from masgrad.fitting.levels.result import LevelsResult
+
+        return LevelsResult.of(with_omitted(fit_levels(task), task.left_out))
+    fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
+    return Result.of(with_omitted(fitted, task.left_out))
 
 
 @takes_keywords(*(name for name in KEYWORDS if name != "formula"))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from masgrad.checkpoints import SECONDS
 from masgrad.checks import as_size, check_count
 from masgrad.cores import cores
 from masgrad.errors import InputError, InputTypeError
@@ -256,6 +257,15 @@ class Options:
     )
     seed: int = _field(
         0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)
+    )
+    checkpoint: Any = _field(
+        None, "a file in which the fit is saved on its way, and marked as finished at its end."
+    )
+    every: float = _field(SECONDS, "seconds between saves.")
+    resume: bool = _field(
+        False,
+        "go on from the checkpoint, if there is one, to the last digit; that of other data or "
+        "settings is refused. Without it an unfinished fit's checkpoint is not overwritten.",
     )
     progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
 

@@ -170,6 +170,12 @@ class Csv(Medium):
             return kind
         return pa.float64() if is_number(kind) else pa.string()
 
+    def state(self) -> Any:
+        return [*self.counts]
+
+    def restore(self, state: Any) -> None:
+        self.counts = state
+
     def stored_place(self, row: int) -> str:
         if self.bad is None:
             return place_in(self.paths, self.counts, row)

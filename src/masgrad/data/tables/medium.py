@@ -106,6 +106,14 @@ class Medium(abc.ABC):
         """The categories declared by the type of a column, in order, or None."""
         return None
 
+    def state(self) -> Any:
+        """What reads have told of the rows, for `restore`; None if they tell nothing."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Know what was known when the state was taken."""
+        assert state is None
+
     def place(self, row: int) -> str:
         """The name of a row in messages, numbered from 0 in the order of `blocks(None)`."""
         if self.complete is None:

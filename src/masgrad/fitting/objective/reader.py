@@ -8,17 +8,20 @@ Blocks are added in their order, so that the number of threads changes no digit.
 with the sums over the rows read so far.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 
 from masgrad.cores import in_order
 from masgrad.data.arrays import blocks, count_rows
+from masgrad.data.groupings.keys import Keys
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
+from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, response_range
@@ -28,7 +31,9 @@ from masgrad.fitting.objective.totals import (
     Addition,
     BlockSums,
     Cut,
+    after,
     length_of,
+    skip_local,
     summer,
     these,
 )
@@ -51,11 +56,13 @@ class Reader:
         source: the rows.
         threads: threads that sum over arrays.
         monitor: records what is seen on the way.
+        journal: of what reads have given, in a checkpoint if there is one.
     """
 
     source: Source
     threads: int
     monitor: Monitor
+    journal: Journal = NO_JOURNAL
 
     def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of all rows at phi."""
@@ -160,7 +167,8 @@ class Reader:
 
         The length of a read of the whole source is checked.
         """
-        return self._counted(self._of_pieces(work, workers, cut), whole)
+        parts = self._counted(self._of_pieces(work, workers, cut), whole)
+        return (done for rows, done in parts if rows)
 
     def total(
         self,
@@ -171,6 +179,7 @@ class Reader:
         *,
         see: Callable[[Any], None] = lambda part: None,
         whole: bool = True,
+        keys: Sequence[Keys] = (),
     ) -> Any:
         """The results of `work` on every block, added in their order; None if there are no rows.
 
@@ -181,60 +190,108 @@ class Reader:
             cut: the pieces of the source, and what makes rows of each.
             see: looks at each result, or at the total of each shard, before it is added.
             whole: whether every row is needed; if not, Ctrl-C leaves the total of those read.
+            keys: that `work` adds to, beside those of the source.
         """
-        total, spread = None, None if cut.is_local else self.source.spread
+        page = self.journal.page(work, self.monitor, keys)
+        if page.answered:
+            skip_local(cut, self.source)
+            return page.total
+        total, spread = page.total, None if cut.is_local else self.source.spread
         if spread is None:
-            plus, parts = addition.plus, self._of_pieces(work, workers, cut)
+            plus, parts = addition.plus, self._of_pieces(work, workers, after(cut, page.blocks))
         else:
             plus, parts = addition.joined, spread.totals(self.source, work, cut, addition)
+            parts = islice(parts, page.blocks, None)
         try:
-            for part in self._counted(parts, whole):
+            for rows, part in self._counted(parts, whole, page.rows):
                 if part is not None:
                     see(part)
                     total = plus(total, part)
+                page.note(total, rows)
         except KeyboardInterrupt:
+            page.stop()
             if whole:
                 raise
             self.monitor.interrupted = True
+            return total
+        except Exception:
+            page.fail()
+            raise
+        page.complete()
         return total
 
     def numbered(self, work: Callable[[Rows], Done], cut: Cut) -> list[tuple[int, Done]]:
-        """The number of rows of every piece, and the result of `work` on them."""
-        return list(self._of_pieces(work, 1, cut))
+        """The number of rows of every piece that has some, and the result of `work` on them."""
+        return [(rows, done) for rows, done in self._of_pieces(work, 1, cut) if rows]
 
     def _of_pieces(
         self, work: Callable[[Rows], Done], workers: int | None, cut: Cut
     ) -> Iterator[tuple[int, Done]]:
-        """The number of rows of every piece, and the result of `work` on them."""
+        """The number of rows of every piece, and the result of `work` on them if there are any."""
         if self.source.spread is not None and not cut.is_local:
             yield from self.source.spread.each(self.source, work, cut)
             return
         pieces, make = cut.pieces(self.source)
         workers = workers or self.threads_for(self.source.count)
 
-        def counted(piece: Any) -> tuple[int, Done] | None:
+        def counted(piece: Any) -> tuple[int, Any]:
             rows = make(piece)
-            return None if rows is None else (length_of(rows), work(rows))
+            return (0, None) if rows is None else (length_of(rows), work(rows))
 
-        yield from (done for done in self.each(counted, pieces, workers) if done is not None)
+        yield from self.each(counted, pieces, workers)
 
-    def _counted(self, parts: Iterator[tuple[int, Done]], whole: bool) -> Iterator[Done]:
-        total = 0
+    def _counted(
+        self, parts: Iterator[tuple[int, Done]], whole: bool, total: int = 0
+    ) -> Iterator[tuple[int, Done]]:
+        """The same; rows are counted, after a `total` of them."""
         for rows, done in parts:
             total += rows
             self.monitor.tick(rows)
-            yield done
+            yield rows, done
         if whole:
             self.monitor.check_length(total)
 
-    def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
-        """Blocks in a random order, until they hold `most` rows; progress is shown."""
+    def folded(
+        self,
+        step: Callable[[Any, Rows], Any],
+        state: Any,
+        rng: np.random.Generator,
+        most: int | None = None,
+    ) -> Any:
+        """The state after a step for each block in a random order, until they hold `most` rows."""
+        page = self.journal.page(step, self.monitor)
+        if page.answered:
+            return page.total
+        state = state if page.total is None else page.total
+        try:
+            with closing(self.shuffled(rng, most, page.blocks)) as blocks:
+                for block in blocks:
+                    state = step(state, block)
+                    page.note(state, count_rows(block))
+        except KeyboardInterrupt:
+            page.stop()
+            raise
+        except Exception:
+            page.fail()
+            raise
+        page.complete()
+        return state
+
+    def shuffled(
+        self, rng: np.random.Generator, most: int | None = None, done: int = 0
+    ) -> Generator[Rows]:
+        """Blocks in a random order, until they hold `most` rows; progress is shown.
+
+        The first blocks are skipped if they are `done`.
+        """
         seen, pieces = 0, self.source.blocks(rng)
         try:
-            for block in pieces:
-                yield block
+            for number, block in enumerate(pieces):
                 seen += count_rows(block)
+                if number < done:
+                    continue
                 self.monitor.tick(count_rows(block))
+                yield block
                 if most is not None and seen >= most:
                     return
             self.monitor.check_length(seen)
@@ -280,12 +337,13 @@ class Reader:
         try:
             yield
         except KeyboardInterrupt:
+            self.journal.stop()
             self.monitor.interrupted = True
 
     @contextmanager
     def unobserved(self, source: Source | None = None) -> Iterator["Reader"]:
         """A reader for reads on the side, of these rows or others: only Ctrl-C is remembered."""
-        quiet = Reader(source or self.source, self.threads, Monitor(Progress(None, False)))
+        quiet = replace(self, source=source or self.source, monitor=Monitor(Progress(None, False)))
         try:
             yield quiet
         finally:

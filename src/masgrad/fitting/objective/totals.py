@@ -6,6 +6,7 @@ their totals joined in the order of the shards.
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,28 @@ LONG_BLOCKS = Cut(_long_blocks)
 def these(pieces: Iterable[Any], make: Callable[[Any], Rows | None] = lambda rows: rows) -> Cut:
     """The cut into some blocks, whatever the source."""
     return Cut(lambda _: (pieces, make), is_local=True)
+
+
+def after(cut: Cut, done: int) -> Cut:
+    """The pieces of a cut without the first ones, which are done."""
+    if not done:
+        return cut
+
+    def pieces_of(source: Source) -> Pieces:
+        pieces, make = cut.pieces(source)
+        rest = (
+            pieces[done:] if isinstance(pieces, range | np.ndarray) else islice(pieces, done, None)
+        )
+        return rest, make
+
+    return cut._replace(pieces=pieces_of)
+
+
+def skip_local(cut: Cut, source: Source) -> None:
+    """Let rows of this process pass that are not needed: some come once, and are kept by others."""
+    if cut.is_local:
+        for _ in cut.pieces(source)[0]:
+            pass
 
 
 class Numbered(NamedTuple):

@@ -1,0 +1,319 @@
+"""A journal of a fit: what its reads have given, so that a fit that was killed need not read again.
+
+A fit is a function of the totals of its reads: repeated with the same data and settings it asks
+the same questions in the same order. So the journal holds the total of every read, and of the read
+in course the total of the first blocks. A fit that goes on begins at the beginning: its first reads
+are answered by the journal, at once, and the read in course goes on after the blocks that were
+done. Parts are added in the same order, and no bit of the result differs.
+
+    reads     1 2 3 4 | 5 ........|..........          killed in read 5
+    resumed   answered  restored   read, added
+
+A read may fail at a point where sums overflow, and the fit take another. Of such a read the journal
+notes how many blocks were good; it is made again from there, and fails again.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from masgrad.checkpoints.codec import decode, encode
+from masgrad.checkpoints.digest import digest
+from masgrad.checkpoints.saver import Saver
+from masgrad.checkpoints.volumes import Volumes
+from masgrad.data.groupings.keys import Keys
+from masgrad.errors import CheckpointError
+from masgrad.fitting.journal.learned import Memory
+from masgrad.fitting.journal.question import question
+
+VOLUME_BYTES = 1 << 22
+"""Bytes of entries that are written at every save, before they become a volume of their own."""
+
+
+class Packed(NamedTuple):
+    """A value as copies of its arrays, and its structure as text."""
+
+    arrays: list[np.ndarray]
+    structure: str
+
+    @classmethod
+    def of(cls, value: Any, live: Sequence[Any]) -> "Packed":
+        arrays, structure = encode(value, live)
+        return cls([a.copy("K") for a in arrays], json.dumps(structure))
+
+    def value(self, live: Sequence[Any]) -> Any:
+        return decode(self.arrays, json.loads(self.structure), live)
+
+    @property
+    def size(self) -> int:
+        return len(self.structure) + sum(a.nbytes for a in self.arrays)
+
+
+class Entry(NamedTuple):
+    """A read, or the first blocks of it.
+
+    Args:
+        question: what it asked.
+        total: of the blocks.
+        blocks: their number; None if the read is complete.
+        rows: their number, of a part of a read.
+        failed: whether the next block failed.
+        monitor: what was seen on the way.
+        learned: what was learned beside, if the rows do not tell it again.
+    """
+
+    question: str
+    total: Packed
+    blocks: int | None
+    rows: int
+    failed: bool
+    monitor: Packed
+    learned: Packed
+
+    @property
+    def size(self) -> int:
+        return self.total.size + self.monitor.size + self.learned.size
+
+
+class Page:
+    """What the journal knows of one read, and is told of it. This one knows nothing.
+
+    Attributes:
+        answered: whether the read is complete.
+        total: of the blocks done, or of all.
+        blocks: the number of blocks done.
+        rows: the number of rows in them.
+    """
+
+    answered, total, blocks, rows = False, None, 0, 0
+
+    def note(self, total: Any, rows: int) -> None:
+        """Another block of so many rows has been added to the total."""
+
+    def complete(self) -> None:
+        """The read has come to its end."""
+
+    def fail(self) -> None:
+        """The next block has no sums."""
+
+    def stop(self) -> None:
+        """Ctrl-C has ended the read."""
+
+
+NO_PAGE = Page()
+
+
+class Journal:
+    """No journal: nothing is remembered, and nothing known.
+
+    Attributes:
+        path: of the checkpoint; None if there is none.
+        stopped: whether Ctrl-C has ended what is recorded.
+    """
+
+    path: Path | None = None
+    stopped = False
+
+    def page(self, work: Callable[..., Any], monitor: Any, keys: Sequence[Keys] = ()) -> Page:
+        """The page of the next read.
+
+        Args:
+            work: what is done with each block.
+            monitor: what is observed on the way.
+            keys: that `work` adds to.
+        """
+        del work, monitor, keys
+        return NO_PAGE
+
+    def check(self, name: str, value: Any) -> None:
+        """Take note of a value that is the same whenever the fit is repeated."""
+
+    def follow(self, memory: Memory) -> None:
+        """Restore with each read what it has told this memory."""
+
+    def stop(self) -> None:
+        """Ctrl-C: save what is known, and nothing of what follows."""
+
+    def finish(self) -> None:
+        """The fit has come to its end."""
+
+
+NO_JOURNAL = Journal()
+
+
+class Recorded(Journal):
+    """The journal in a checkpoint.
+
+    Args:
+        saver: writes it.
+        saved: what it wrote before, if the fit goes on from there.
+    """
+
+    def __init__(self, saver: Saver, saved: Any = None):
+        self.saver, self.memory = saver, None
+        self.volumes = Volumes(saver.path, [] if saved is None else saved["volumes"])
+        self.recent: list[Entry] = [] if saved is None else saved["entries"]
+        self.size = sum(entry.size for entry in self.recent)
+        self.path, self.number = saver.path, 0
+        self.course: Callable[[], Entry] | None = None
+        self.saved: tuple[int, Entry | None] = 0, None
+        known = [] if saved is None or saved["course"] is None else [saved["course"]]
+        self.known = self._entries([*self.recent, *known])
+
+    def _entries(self, recent: Sequence[Entry]) -> Iterator[Entry]:
+        for entries in self.volumes.read():
+            yield from entries
+        yield from recent
+
+    def follow(self, memory: Memory) -> None:
+        self.memory = memory
+
+    @property
+    def live(self) -> list[Any]:
+        return [] if self.memory is None else self.memory.live
+
+    def page(self, work: Callable[..., Any], monitor: Any, keys: Sequence[Keys] = ()) -> Page:
+        if self.stopped:
+            return NO_PAGE
+        asked = question(work)
+        found = self._next(asked)
+        return RecordedPage(self, asked, monitor, keys, found)
+
+    def _next(self, asked: str) -> Entry | None:
+        """The entry of the next read, if there is one."""
+        self.number += 1
+        found = next(self.known, None)
+        if found is not None and found.question != asked:
+            raise self.unlike()
+        return found
+
+    def unlike(self) -> CheckpointError:
+        """The read in course is not the one that was saved."""
+        return CheckpointError(
+            f"{self.saver.path} does not fit: read {self.number} asks for other sums than the one "
+            "that was saved, so the data have changed since, or this machine computes other "
+            "digits; delete the file to begin anew"
+        )
+
+    def check(self, name: str, value: Any) -> None:
+        if self.stopped:
+            return
+        asked = digest([name, value])
+        if self._next(asked) is None:
+            nothing = Packed.of(None, ())
+            self.add(Entry(asked, nothing, None, 0, False, nothing, nothing))
+
+    def add(self, entry: Entry) -> None:
+        """Keep the entry of a read that is over, and save if it is time."""
+        self.course = None
+        self.recent.append(entry)
+        self.size += entry.size
+        if self.size > VOLUME_BYTES:
+            full, self.recent, self.size = self.recent, [], 0
+            self.volumes.add(full)
+        if self.saver.due():
+            self.save()
+
+    def save(self, finished: bool = False) -> None:
+        """Write the checkpoint."""
+        course = None if self.course is None else self.course()
+        self._write(course, finished)
+        self.saved = self.number, course
+
+    def _write(self, course: Entry | None, finished: bool = False) -> None:
+        state = {"volumes": self.volumes.listed, "entries": self.recent, "course": course}
+        rows = "" if course is None else f", after {course.rows:,} rows of it"
+        self.saver.save(state, "all reads" if finished else f"read {self.number}{rows}", finished)
+        self.volumes.remove_others()
+
+    def stop(self) -> None:
+        if not self.stopped:
+            self.stopped = True
+            self.save()
+
+    def stop_within(self) -> None:
+        """Ctrl-C while a block was added: the blocks of the last save are the last good ones."""
+        if not self.stopped:
+            self.stopped, (number, course) = True, self.saved
+            self._write(course if number == self.number else None)
+
+    def finish(self) -> None:
+        if not self.stopped:
+            self.save(finished=True)
+
+
+class RecordedPage(Page):
+    """A page of a journal in a checkpoint.
+
+    Args:
+        journal: whose page it is.
+        question: what the read asks.
+        monitor: of the reader.
+        keys: that the read adds to.
+        found: what is known of the read; None if it is new.
+    """
+
+    def __init__(
+        self,
+        journal: Recorded,
+        question: str,
+        monitor: Any,
+        keys: Sequence[Keys],
+        found: Entry | None,
+    ):
+        self.journal, self.question, self.monitor, self.keys = journal, question, monitor, keys
+        self.old = found
+        if found is not None:
+            self._restore(found)
+        self.at = self.total, self.blocks, self.rows, monitor.rows
+
+    def _restore(self, found: Entry) -> None:
+        memory = self.journal.memory
+        self.answered, self.blocks, self.rows = found.blocks is None, found.blocks or 0, found.rows
+        learned, beside = found.learned.value(self.journal.live)
+        if learned is not None and memory is not None:
+            memory.restore(learned)
+        for keys, values in zip(self.keys, beside, strict=True):
+            keys.extend(values[len(keys) :])
+        self.monitor.restore(found.monitor.value(self.journal.live))
+        self.total = found.total.value(self.journal.live)
+
+    def note(self, total: Any, rows: int) -> None:
+        _, blocks, before, _ = self.at
+        self.at = total, blocks + 1, before + rows, self.monitor.rows
+        self.journal.course = self._entry
+        if self.journal.saver.due() and not self.journal.stopped:
+            self.journal.save()
+
+    def complete(self) -> None:
+        if self.old is not None and self.old.failed:
+            raise self.journal.unlike()
+        self.journal.add(self._entry(complete=True))
+
+    def fail(self) -> None:
+        if self.old is None or not self.old.failed:
+            self.journal.add(self._entry(failed=True))
+
+    def stop(self) -> None:
+        if self.at[3] == self.monitor.rows:  # no block has been added in part
+            self.journal.stop()
+        else:
+            self.journal.stop_within()
+
+    def _entry(self, complete: bool = False, failed: bool = False) -> Entry:
+        """What the page knows by now."""
+        total, blocks, rows, _ = self.at
+        live, memory = self.journal.live, self.journal.memory
+        learned = memory.new() if complete and memory is not None else None
+        return Entry(
+            self.question,
+            Packed.of(None if failed else total, live),
+            None if complete else blocks,
+            rows,
+            failed,
+            Packed.of(self.monitor.state(), live),
+            Packed.of((learned, [keys.values for keys in self.keys]), live),
+        )

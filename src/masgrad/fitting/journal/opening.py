@@ -1,0 +1,55 @@
+"""The journal of a call: opened before its data are read, and closed with its result."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+from masgrad.checkpoints.digest import digest_files
+from masgrad.checkpoints.fingerprint import fingerprint
+from masgrad.checkpoints.saver import Saver, check_checkpoint
+from masgrad.data.tables.paths import expand, is_dataset, is_paths
+from masgrad.errors import InterruptedWarning, say
+from masgrad.fitting.journal.journal import NO_JOURNAL, Journal, Recorded
+from masgrad.fitting.options import Options
+from masgrad.models.model import Model
+
+NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume")
+"""Keywords that change no digit of a result."""
+
+
+def journal_of(function: str, model: Model, data: Any, options: Options) -> Journal:
+    """The journal of a call; one that knows nothing if there is no checkpoint."""
+    path = check_checkpoint(options.checkpoint, options.every, options.resume)
+    if path is None:
+        return NO_JOURNAL
+    asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
+    call = fingerprint(function=function, model=model, data=_of_files(data), **asked)
+    saver = Saver(path, "fit", call, options.every)
+    saved = saver.begin(options.resume)
+    return Recorded(saver, None if saved is None else saved[1])
+
+
+def _of_files(data: Any) -> Any:
+    """Data, with files in the place of their paths."""
+    if is_paths(data):
+        return digest_files(expand(data))
+    if is_dataset(data) and getattr(data, "files", None):
+        return digest_files(data.files), str(data.schema)
+    return data
+
+
+@contextmanager
+def kept(journal: Journal) -> Iterator[None]:
+    """Inside, a fit keeps a journal: Ctrl-C saves it, and the end marks it as finished."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        journal.stop()
+        raise
+    journal.finish()
+    if journal.path is not None and journal.stopped:
+        say(
+            InterruptedWarning,
+            f"the same call with resume=True goes on from {journal.path}",
+        )
