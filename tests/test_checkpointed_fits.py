@@ -1,6 +1,5 @@
 """A fit that was killed and goes on from its checkpoint is the fit that was not."""
 
-
 import pytest
 
 import resumable

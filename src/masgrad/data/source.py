@@ -41,6 +41,7 @@ class Source(abc.ABC):
         compact: whether X is coded or sparse, so that many rows take little room.
         groupings: of the rows, one for each column of their codes; of a stream they are known once
             its first block is read.
+        shards: what workers of a cluster read of it; None if this process reads it all.
         spread: what sums over the rows where they are, shard by shard; None if this process does.
     """
 
@@ -50,6 +51,7 @@ class Source(abc.ABC):
     ordered: bool = False
     compact: bool = False
     groupings: Sequence[Grouping] = ()
+    shards: Any = None
     spread: Any = None
 
     @abc.abstractmethod
@@ -297,7 +299,7 @@ def _heights(part: Any) -> Iterator[int]:
 
 def _length(block: Any, rows: Rows | None) -> int:
     """The number of rows of a block as given, including rows of weight 0."""
-    if rows is None or isinstance(rows, Weighted):
+    if rows is None or isinstance(rows, Weighted) or isinstance(block, Mapping):
         return next(_heights(block))
     return len(block[1]) if isinstance(rows, Regression) else count_rows(rows)
 

@@ -18,6 +18,7 @@ from masgrad.data.groupings.columns import ColumnGroups
 from masgrad.data.groupings.grouping import Grouping, check_keys
 from masgrad.data.left_out import LeftOut
 from masgrad.data.regression import Place, beside, label, only, shown, weigh
+from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.shards.outline import Outline, TableShard
 from masgrad.data.source import Arrays, Source, Stream, shuffle
 from masgrad.data.tables.bad_rows import BadRows
@@ -49,11 +50,13 @@ class Opening:
         memory: limit on the memory used for reading, in bytes.
         left_out: which rows are left out.
         text: columns whose values may be text, such as those of categories.
+        client: of the cluster that reads it; None if this process does.
     """
 
     memory: int = MEMORY_BYTES
     left_out: LeftOut | None = None
     text: frozenset[str] = frozenset()
+    client: Any = None
 
 
 USUAL = Opening()
@@ -73,6 +76,21 @@ def open_table(
         opening: how; rows with missing values are left out by `Medium.leave_out`.
         extra: additional columns of a table in memory, as arrays.
     """
+    medium = _open(data, columns, opening, extra)
+    if opening.client is not None:
+        from masgrad.data.shards.shards import shards_of
+
+        medium.shards = shards_of(medium, opening.client)
+    return medium
+
+
+def _open(
+    data: Any, columns: Sequence[str], opening: Opening, extra: Mapping[str, np.ndarray] | None
+) -> Medium:
+    if is_dask_frame(data):
+        from masgrad.data.shards.frames import DaskFrame
+
+        return DaskFrame(data, columns)
     if is_paths(data):
         paths = expand(data)
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows
@@ -106,15 +124,18 @@ class MediumSource(Source):
     def __init__(self, medium: Medium, weight: str | None, memory: int, block: int):
         self.medium, self.weight, self.memory, self.block = medium, weight, memory, block
         self.rereadable, self.ordered = medium.rereadable, medium.ordered
+        self.shards = medium.shards
 
     def outline(self) -> Source:
         other = copy.copy(self)
-        other.medium, other.spread = Outline(self.medium.types, self.medium.complete), None
+        other.medium = Outline(self.medium.types, self.medium.complete)
+        other.shards = other.spread = None
         return other
 
     def part(self, shard: TableShard, data: Any) -> Source:
         other = copy.copy(self)
         other.medium = shard.open(self.medium, data)
+        other.shards = other.spread = None
         return other
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:

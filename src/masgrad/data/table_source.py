@@ -36,6 +36,7 @@ def learn_table(
     groups: Sequence[Asked] = (),
     *,
     left_out: LeftOut | None = None,
+    client: Any = None,
 ) -> tuple[Source, Terms]:
     """The rows of a table, and the terms that code later tables in the same way.
 
@@ -47,6 +48,7 @@ def learn_table(
         roles: weights, offset and exposure: None, the name of a column, or an array.
         groups: clusters and the like: names of columns, or arrays.
         left_out: which rows are left out.
+        client: of the cluster that reads them; None if this process does.
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
     columns = [value for value in roles.values() if isinstance(value, str)]
@@ -55,7 +57,7 @@ def learn_table(
     columns += [name for group in by for name in group.columns if not _is_array(name)]
     categories = {f.expression[1] for f in parsed.factors.values() if f.category}
     text = {*categories, *(name for group in by for name in group.columns)} - _numbers(parsed)
-    opening = Opening(memory, left_out, frozenset(text))
+    opening = Opening(memory, left_out, frozenset(text), client)
     medium = _open(data, [*parsed.columns, *columns], opening, roles, groups)
     terms = replace(learn(parsed, medium, **_columns(roles)), groups=by)
     arrays: dict[str, Any] = {p: None for p, name in _columns(roles).items() if _is_array(name)}
@@ -75,6 +77,7 @@ def table_source(
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
     known: Sequence[Grouping] = (),
+    client: Any = None,
 ) -> Source:
     """A table seen through terms learned from another table; unseen levels are errors.
 
@@ -89,6 +92,7 @@ def table_source(
         groups: arrays or columns that replace those of the same role.
         left_out: which rows are left out.
         known: groupings of that table; by default keys are learned from this one.
+        client: of the cluster that reads them; None if this process does.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
@@ -97,7 +101,7 @@ def table_source(
     terms = replace(terms, groups=kept + _group_columns(groups))
     columns = [name for name in terms.columns if not _is_array(name)]
     text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
-    opening = Opening(memory, left_out, frozenset(text))
+    opening = Opening(memory, left_out, frozenset(text), client)
     medium = _open(data, columns, opening, roles, groups)
     check_table(terms, medium)
     return table_rows(medium, terms, memory, block, known)

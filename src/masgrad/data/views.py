@@ -23,7 +23,7 @@ class View(Source):
         self.source = source
         self.rereadable, self.ordered = source.rereadable, source.ordered
         self.count, self.names, self.groupings = source.count, source.names, source.groupings
-        self.spread = source.spread
+        self.shards, self.spread = source.shards, source.spread
 
     def outline(self) -> Source:
         return self._of(self.source.outline())

@@ -49,7 +49,7 @@ class Tasks:
         parts: dict[str, Shipped],
         each: Sequence[Any],
     ) -> Iterator[Any]:
-        """`call(payload, parts, shard, data)` for every shard, in order.
+        """`call(payload, parts, shard, data)` for every shard, or the last ones, in order.
 
         Args:
             call: a function of a module.
@@ -70,7 +70,7 @@ class Tasks:
         parts: dict[str, Shipped],
         each: Sequence[Any],
     ) -> list[Any]:
-        import dask
+        from dask.delayed import delayed
 
         self.rounds += 1
         for digest, part in parts.items():
@@ -78,9 +78,10 @@ class Tasks:
                 self._parts[digest] = self._hold(part)
         held = {digest: self._parts[digest] for digest in parts}
         told = payload if len(payload) <= SMALL else self._hold(payload)
-        task = dask.delayed(_attempt, pure=False)
+        task = delayed(_attempt, pure=False)
         tasks = [
-            task(call, told, held, shard, data) for shard, data in zip(each, self.data, strict=True)
+            task(call, told, held, shard, data)
+            for shard, data in zip(each, self.data[len(self.data) - len(each) :], strict=True)
         ]
         return self.client.compute(tasks, retries=RETRIES)
 
@@ -89,7 +90,7 @@ class Tasks:
         return self.client.submit(_same, value, pure=False)
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
-        for number, future in enumerate(futures):
+        for number, future in enumerate(futures, len(self.names) - len(futures)):
             try:
                 done = future.result()
             except (Exception, KeyboardInterrupt) as error:

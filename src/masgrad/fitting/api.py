@@ -8,15 +8,17 @@ from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import Fitted, with_omitted
+from masgrad.fitting.journal.journal import Journal
 from masgrad.fitting.journal.learned import Memory
 from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
-from masgrad.fitting.options import KEYWORDS
+from masgrad.fitting.options import KEYWORDS, Options
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
+from masgrad.fitting.spread.engine import engine_of, spread_over
 from masgrad.fitting.task import Task, refuse_effects
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 POSITIONAL = ("passes", "penalty", "weights")
 OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)
 PATH_KEYWORDS = (
-    *("offset", "exposure", "formula", "memory", "block_size", "threads", "seed", "progress"),
+    *("offset", "exposure", "formula", "memory", "block_size", "threads", "engine", "client"),
+    *("scheduler", "seed", "progress"),
 )
 
 
@@ -62,10 +65,28 @@ def fit(
         (array([0.2, 0.4]), array([[0.16, 0.25],
                [0.38, 0.46]]))
     """
+    check_model(model)
     given = {"passes": passes, "penalty": penalty, "weights": weights}
-    task = _task("fit", model, data, given | keywords)
-    with kept(task.journal):
-        return _fitted(task)
+    options = options_of("fit", given | keywords)
+    with engine_of(options, data) as (here, client):
+        journal = journal_of("fit", model, data, here, spread=client is not None)
+        with kept(journal):
+            return _fit(_task(model, data, here, client, journal))
+
+
+def _fit(task: Task) -> "Result | LevelsResult":
+    if task.terms is not None and task.terms.effects:
+        from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
+        from masgrad.fitting.effects.results.result import EffectsResult
+
+        return EffectsResult.of(with_omitted(fit_effects(task), task.left_out))
+    if task.terms is not None and task.terms.large:
+        from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
+        from masgrad.fitting.levels.result import LevelsResult
+
+        return LevelsResult.of(with_omitted(fit_levels(task), task.left_out))
+    fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
+    return Result.of(with_omitted(fitted, task.left_out))
 
 
 @takes_keywords(*PATH_KEYWORDS)
@@ -101,9 +122,18 @@ def penalty_path(
     """
     if penalty is None:
         raise InputTypeError("penalty=None; a penalty is needed, such as mg.L1('cv')")
+    check_model(model)
     known = ("penalty", "weights", "count", *PATH_KEYWORDS)
-    given = {"penalty": penalty, "weights": weights}
-    task = _task("penalty_path", model, data, given | keywords, known)
+    options = options_of("penalty_path", {"penalty": penalty, "weights": weights} | keywords, known)
+    count = check_count("count", count, 2)
+    with engine_of(options, data) as (here, client):
+        call = {"count": count, "spread": client is not None}
+        journal = journal_of("penalty_path", model, data, here, **call)
+        with kept(journal):
+            return _path(_task(model, data, here, client, journal), count)
+
+
+def _path(task: Task, count: int) -> PenaltyPath:
     refuse_effects(task.terms, "a path of penalised fits")
     if task.terms is not None and task.terms.large:
         large = task.terms.large[0]
@@ -111,47 +141,24 @@ def penalty_path(
             f"{large.name} has {len(large.levels):,} levels, too many for a fit with a penalty; "
             "group them"
         )
-    return penalty_path_of(task, check_count("count", count, 2))
+    return penalty_path_of(task, count)
 
 
-def _task(
-    function: str,
-    model: Any,
-    data: Any,
-    given: dict[str, Any],
-    known: tuple[str, ...] = tuple(KEYWORDS),
-) -> Task:
-    """What a call asks for, checked."""
-    check_model(model)
-    options = options_of(function, given, known)
+def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal) -> Task:
+    """What a call asks for, checked; with a client its workers read the rows."""
     family = model.family if isinstance(model, GLM) else None
     if options.exposure is not None and family is not None and family.link != "log":
         raise InputError(
             f"exposure is for the log link, and this is the {family.link} link; give offset="
         )
-    journal = journal_of(function, model, data, options)
     formula, memory, block = options.formula, options.memory, options.block_size
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
-    source, terms = as_source(model, data, formula, memory, block, **carried)
+    source, terms = as_source(model, data, formula, memory, block, **carried, client=client)
+    if client is not None:
+        spread_over(source, left_out, data)
     journal.follow(Memory(source, left_out))
     return Task(model, source, terms, options, left_out=left_out, journal=journal)
-
-
-def _fitted(task: Task) -> "Result | LevelsResult":
-    """The result of a task, by the kind of fit that its terms need."""
-    if task.terms is not None and task.terms.effects:
-        from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
-        from masgrad.fitting.effects.results.result import EffectsResult
-
-        return EffectsResult.of(with_omitted(fit_effects(task), task.left_out))
-    if task.terms is not None and task.terms.large:
-        from masgrad.fitting.levels.fit import fit_levels  # for a few fits alone
-        from masgrad.fitting.levels.result import LevelsResult
-
-        return LevelsResult.of(with_omitted(fit_levels(task), task.left_out))
-    fitted = fit_source(task) if task.options.penalty is None else fit_penalised(task)
-    return Result.of(with_omitted(fitted, task.left_out))
 
 
 @takes_keywords(*(name for name in KEYWORDS if name != "formula"))

@@ -32,6 +32,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import BadBlock, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import ALL_BLOCKS, these
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.nonconvex.start import check_minimum
 from masgrad.fitting.optimise.schedule import estimate
@@ -83,7 +84,7 @@ def coordinates_for(
     if not isinstance(task.model, GLM) or not is_ill_conditioned(found, sample.rows[0], earlier):
         return found, prior, 0
     again = not (sample.complete or task.is_single)
-    rows = task.source.blocks() if again else blocks(sample.rows)
+    rows = ALL_BLOCKS if again else these(blocks(sample.rows))
     if prior is None:
         return orthonormal(found, reader, sample, rows), prior, int(again)
     return *orthonormal_with_earlier(found, prior, reader, rows), int(again)
@@ -147,7 +148,7 @@ def reading(
         try:
             yield reader, sample, rng
         except BadBlock as bad:
-            raise explain(task.model, task.source, sample, bad.rows) from None
+            raise explain(task.model, task.source, sample, bad) from None
         except NotConvex as error:
             raise without_minimum(task.model, error, not_convex) from None
 
@@ -168,7 +169,7 @@ def find_estimate(
     check_count(objective, reader.source, sample)
     if objective.prior is None:
         check_sample(task.model, sample)
-    check_means(task, objective, sample)
+    check_means(task, objective, reader, sample)
     done = _optimum(task, objective, reader, sample, rng)
     check_weight(objective, done.local_model)
     if objective.prior is None:

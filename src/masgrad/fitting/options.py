@@ -41,6 +41,7 @@ SMALL_SAMPLE = ("fixest", "statsmodels", "stata", "none")
 TIME_GAPS = ("value", "rank")
 MISSING_ROWS = ("error", "drop")
 BAD_ROWS = ("error", "skip")
+ENGINES = ("local", "dask")
 WEIGHTS_TYPES = ("frequency", "analytic", "probability")
 UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
@@ -111,6 +112,10 @@ def _block_size(block_size: Any) -> int | None:
 
 def _threads(threads: Any) -> int:
     return cores() if threads is None else check_count("threads", threads, 1)
+
+
+def _engine(engine: Any) -> str | None:
+    return None if engine is None else _one_of("engine", ENGINES)(engine)
 
 
 def _whole(name: str, least: int) -> Callable[[Any], int]:
@@ -254,6 +259,20 @@ class Options:
         '"auto" sums H and M in single precision where standard errors stay within 1e-5 of those '
         'in double precision, which "double" asks for; estimates are in double precision always.',
         _one_of("precision", PRECISIONS),
+    )
+    engine: str | None = _field(
+        None,
+        'who reads the rows: "local", this process; "dask", the workers of a cluster, from files '
+        "or Dask collections; by default whoever holds them.",
+        _engine,
+        accepts=str | None,
+    )
+    client: Any = _field(None, "the `distributed.Client` of a Dask cluster.")
+    scheduler: Any = _field(
+        None,
+        'the address of a Dask scheduler, "tcp://10.0.0.1:8786"; with neither, engine="dask" '
+        "starts processes on this machine, and stops them in the end.",
+        accepts=str | None,
     )
     seed: int = _field(
         0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)

@@ -27,6 +27,7 @@ from masgrad.data.regression import (
     ColumnSizes,
     design_effect,
 )
+from masgrad.data.shards.collections import holds_dask, is_dask_frame
 from masgrad.data.source import Arrays, Source
 from masgrad.data.tables.paths import is_csv, is_paths
 from masgrad.errors import InputError
@@ -117,6 +118,7 @@ def as_source(
     exposure: Any = None,
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
+    client: Any = None,
 ) -> "tuple[Source, Terms | None]":
     """The source of rows, and the terms of the formula if there is one.
 
@@ -131,10 +133,11 @@ def as_source(
         exposure: its logarithm is added to the offset.
         groups: clusters and the like: arrays, or names of columns.
         left_out: which rows are left out, and where they are counted.
+        client: of the cluster that reads the rows; None if this process does.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     check_bad_rows(data, left_out)
-    about = {"groups": groups, "left_out": left_out}
+    about: dict[str, Any] = {"groups": groups, "left_out": left_out, "client": client}
     source, terms = _rows(model, data, formula, memory, block, roles, **about)
     if not isinstance(model, GLM):
         source = source.named(model.names_of(source.names))
@@ -151,6 +154,7 @@ def _rows(
     *,
     groups: Sequence[Asked],
     left_out: LeftOut | None,
+    client: Any,
 ) -> "tuple[Source, Terms | None]":
     carried = [role for role, value in roles.items() if value is not None]
     refused = [] if isinstance(model, GLM) else [r for r in carried if r != "weights"]
@@ -160,15 +164,29 @@ def _rows(
     if formula is not None:
         from masgrad.data.table_source import learn_table  # pyarrow
 
-        return learn_table(data, formula, memory, block, roles, groups, left_out=left_out)
+        about: dict[str, Any] = {"left_out": left_out, "client": client}
+        return learn_table(data, formula, memory, block, roles, groups, **about)
     if is_simulator(data):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")
+    missing = left_out if left_out is not None and left_out.missing else None
+    arrays = holds_dask(data) and not is_dask_frame(data)
+    if arrays:
+        from masgrad.fitting.rows import dask_arrays  # for such data alone
+
+        beside: dict[str, Any] = {"left_out": missing, "client": client}
+        if isinstance(model, GLM):
+            return dask_arrays.dask_regression(model, data, block, roles, groups, **beside), None
+        return dask_arrays.dask_rows(model, data, block, roles["weights"], groups, **beside), None
     if not isinstance(model, GLM):
-        about = {"groups": groups, "left_out": left_out}
+        about: dict[str, Any] = {"groups": groups, "left_out": left_out, "client": client}
         return loss_source(model, data, memory, block, roles["weights"], **about), None
+    if is_dask_frame(data):
+        raise InputError(
+            "a Dask data frame needs a formula, mg.glm('y ~ a + b', data), or X and y of it: "
+            "(data[['a', 'b']], data['y'])"
+        )
     if is_paths(data):
         raise is_a_file(data)
-    missing = left_out if left_out is not None and left_out.missing else None
     if isinstance(data, Source | Iterator):
         if carried:
             raise InputError(

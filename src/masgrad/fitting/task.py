@@ -79,6 +79,7 @@ def refuse_effects(terms: "Terms | None", what: str) -> None:
 def check_task(task: Task) -> None:
     """Refuse options that this model or this source cannot serve."""
     options, again = task.options, task.source.rereadable
+    _check_spread(task)
     _check_cov_type(options.cov_type, task.model, again)
     _check_serial(task)
     _check_weights_type(options)
@@ -103,6 +104,19 @@ def check_task(task: Task) -> None:
         raise InputError(
             "chains have a covariance of their own; leave cov_type as it is, and clusters out"
         )
+
+
+def _check_spread(task: Task) -> None:
+    """Refuse what follows one row after the other where workers read shards of them."""
+    if task.source.spread is None:
+        return
+    if task.is_single:
+        raise InputError(
+            "passes=1 estimates while it reads, row after row, and engine='dask' reads all shards "
+            "at once; leave passes= out"
+        )
+    if task.options.method == "chains":
+        raise InputError("method='chains' draws rows in one process; leave engine= or method= out")
 
 
 def _check_cov_type(cov_type: str, model: Model, rereadable: bool) -> None:

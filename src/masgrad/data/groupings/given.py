@@ -53,17 +53,17 @@ class ArrayGroups:
     def keys(self, groups: Sequence[Asked], rows: int, index: Any = None) -> list[np.ndarray]:
         """The keys of rows, (n,), for each grouping."""
         for one in groups:
-            if one.is_column:
-                raise InputTypeError(
-                    f"{one.role}={one.value!r} names a column, and the data have no names; give an "
-                    "array, or a formula and a table"
-                )
-        if not self._started:
-            self.groupings += [Grouping.of(one.name, one.role) for one in groups]
-            self._started = True
+            check_is_array(one)
+        self.begin(groups)
         if [one.role for one in groups] != [grouping.role for grouping in self.groupings]:
             raise InputError("every block carries the same groupings, or none does")
         return [as_keys(one.name, one.value, rows, index) for one in groups]
+
+    def begin(self, groups: Sequence[Asked]) -> None:
+        """Learn which groupings there are, once."""
+        if not self._started:
+            self.groupings += [Grouping.of(one.name, one.role) for one in groups]
+            self._started = True
 
     def codes(self, keys: Sequence[np.ndarray]) -> np.ndarray | None:
         """The codes of keys, (n, k); None without groupings."""
@@ -71,6 +71,15 @@ class ArrayGroups:
             return None
         return np.column_stack(
             [grouping.keys.codes(k) for grouping, k in zip(self.groupings, keys, strict=True)]
+        )
+
+
+def check_is_array(one: Asked) -> None:
+    """Refuse the name of a column where the data have none."""
+    if one.is_column:
+        raise InputTypeError(
+            f"{one.role}={one.value!r} names a column, and the data have no names; give an array, "
+            "or a formula and a table"
         )
 
 

@@ -1,9 +1,11 @@
-"""Arrays of Dask as a stream of their chunks: (X, y), or the rows of another loss."""
+"""Arrays of Dask as a stream of their chunks: (X, y), or the rows of another loss.
+
+A block of the stream is a dictionary of the chunks that stand side by side, as given.
+"""
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,8 @@ from masgrad.data.source import Source, Stream
 from masgrad.data.views import View
 from masgrad.types import Rows
 
-Assemble = Callable[[dict[str, Any]], Any]
-"""From the chunks of some arrays, by their names, to a block of a stream."""
+Chunk = Mapping[str, Any]
+"""A chunk of each array, by name."""
 
 
 @dataclass(frozen=True)
@@ -37,35 +39,27 @@ class DaskArrays(View):
 
     Args:
         stream: the chunks, checked one after the other.
-        chunks: of the arrays by their names, as delayed objects.
-        assemble: a block of them.
+        chunks: of the arrays side by side, as delayed objects.
         names: of the columns of X.
+        count: number of rows, if known.
     """
 
     source: Stream
 
     def __init__(
-        self,
-        stream: Stream,
-        chunks: list[Any],
-        assemble: Assemble,
-        names: tuple[str, ...],
+        self, stream: Stream, chunks: list[Any], names: tuple[str, ...], count: int | None
     ):
         super().__init__(stream)
-        self.chunks, self.assemble, self.names, self.where = chunks, assemble, names, ""
-
-    @property
-    def shards(self) -> list[ArrayShard]:
-        return [ArrayShard(number) for number in range(len(self.chunks))]
+        self.chunks, self.names, self.count, self.where = chunks, names, count, ""
 
     def outline(self) -> Source:
-        other = self._over(lambda: iter(()))
-        other.chunks, other.spread = [], None
+        other = self._of_chunks(lambda: iter(()))
+        other.chunks, other.shards, other.spread = [], None, None
         return other
 
-    def part(self, shard: ArrayShard, data: dict[str, Any]) -> Source:
-        other = self._over(partial(_one, self.assemble, data))
-        other.where = f" of {shard.name}"
+    def part(self, shard: ArrayShard, data: Chunk) -> Source:
+        other = self._of_chunks(lambda: iter((data,)))
+        other.where, other.spread = f" of {shard.name}", None
         return other
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
@@ -73,7 +67,7 @@ class DaskArrays(View):
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
         """Some rows of a few chunks come first."""
-        return self._over(partial(self._from_heads, rng)).source.blocks()
+        return self._of_chunks(lambda: self._from_heads(rng)).source.blocks()
 
     def pieces(self) -> Iterable[Any]:
         return self.source.pieces()
@@ -81,28 +75,24 @@ class DaskArrays(View):
     def place(self, row: int) -> str:
         return self.source.place(row) + self.where
 
-    def _over(self, start: Callable[[], Iterator[Any]]) -> "DaskArrays":
+    def _of_chunks(self, start: Callable[[], Iterator[Any]]) -> "DaskArrays":
         """The same stream of other chunks."""
         other = copy.copy(self)
         other.source = copy.copy(self.source)
         other.source.start = start
         return other
 
-    def _from_heads(self, rng: np.random.Generator) -> Iterator[Any]:
+    def _from_heads(self, rng: np.random.Generator) -> Iterator[Chunk]:
         order = rng.permutation(len(self.chunks)).tolist()
         few = order[:FEW_PARTITIONS]
         for number in few:
-            yield self.assemble(computed(first_rows(self.chunks[number])))
+            yield computed(first_rows(self.chunks[number]))
         for number in order:
             start = FEW_ROWS if number in few else 0
             chunk = computed(self.chunks[number])
-            yield self.assemble({name: part[start:] for name, part in chunk.items()})
+            yield {name: part[start:] for name, part in chunk.items()}
 
 
-def chunk_by_chunk(chunks: list[Any], assemble: Assemble) -> Callable[[], Iterator[Any]]:
+def one_by_one(chunks: list[Any]) -> Callable[[], Iterator[Chunk]]:
     """A function that starts a stream of the chunks."""
-    return lambda: (assemble(computed(chunk)) for chunk in chunks)
-
-
-def _one(assemble: Assemble, chunk: dict[str, Any]) -> Iterator[Any]:
-    yield assemble(chunk)
+    return lambda: map(computed, chunks)

@@ -1,6 +1,9 @@
 """Dask collections, taken apart into their partitions."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from masgrad.errors import InputError, MissingPackageError
 from masgrad.types import is_from
@@ -33,7 +36,7 @@ def holds_dask(data: Any) -> bool:
     return is_dask(data)
 
 
-def partitions_of(name: str, data: Any) -> list[Any]:
+def partitions_of(data: Any) -> list[Any]:
     """The partitions of a collection by rows, as delayed objects."""
     if is_from("dask.array", data, "Array"):
         if data.ndim > 1 and any(blocks > 1 for blocks in data.numblocks[1:]):
@@ -52,9 +55,9 @@ def computed(partition: Any) -> Any:
 
 def first_rows(partition: Any) -> Any:
     """A few rows of a partition, as a delayed object."""
-    import dask
+    from dask.delayed import delayed
 
-    return dask.delayed(_head)(partition)
+    return delayed(_head)(partition)
 
 
 def _head(rows: Any) -> Any:
@@ -63,24 +66,30 @@ def _head(rows: Any) -> Any:
     return rows[:FEW_ROWS]
 
 
-def aligned(named: dict[str, Any]) -> list[Any]:
+def rows_of(named: Mapping[str, Any]) -> int | None:
+    """The number of rows of collections that stand side by side, if it is known."""
+    known = [sum(found) for found in map(_lengths, named.values()) if found is not None]
+    return known[0] if known else None
+
+
+def aligned(named: Mapping[str, Any]) -> list[Any]:
     """The partitions of several collections, side by side: delayed dictionaries.
 
-    Lengths that are not known beforehand are checked when rows are read.
+    Arrays in memory are cut as the others are. Lengths that are not known beforehand are checked
+    when rows are read.
     """
     lengths = {name: _lengths(data) for name, data in named.items()}
     known = {name: found for name, found in lengths.items() if found is not None}
-    if known:
-        first, expected = next(iter(known.items()))
-        for name, found in known.items():
-            if sum(found) != sum(expected):
-                raise InputError(
-                    f"{first} has {sum(expected):,} rows, and {name} {sum(found):,}; they are of "
-                    "the same rows"
-                )
-            if found != expected and is_from("dask.array", named[name], "Array"):
-                named = {**named, name: named[name].rechunk({0: expected})}
-    parts = {name: partitions_of(name, data) for name, data in named.items()}
+    first, expected = next(iter(known.items()), ("", None))
+    for name, data in named.items():
+        rows = sum(known[name]) if name in known else None if is_dask(data) else len(data)
+        if expected is not None and rows not in (None, sum(expected)):
+            raise InputError(
+                f"{first} has {sum(expected):,} rows, and {name} {rows:,}; they are of the same "
+                "rows"
+            )
+    named = {name: _cut(name, data, expected) for name, data in named.items()}
+    parts = {name: partitions_of(data) for name, data in named.items()}
     counts = {name: len(found) for name, found in parts.items()}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name} has {count}" for name, count in counts.items())
@@ -89,12 +98,30 @@ def aligned(named: dict[str, Any]) -> list[Any]:
             "rows cannot be matched; call compute_chunk_sizes() on the arrays, or take all of them "
             "from one data frame"
         )
-    import dask
+    from dask.delayed import delayed
 
     return [
-        dask.delayed(dict(zip(parts, each, strict=True)))
-        for each in zip(*parts.values(), strict=True)
+        delayed(dict(zip(parts, each, strict=True))) for each in zip(*parts.values(), strict=True)
     ]
+
+
+def _cut(name: str, data: Any, lengths: tuple[int, ...] | None) -> Any:
+    """An array in chunks of these lengths; data frames as they are."""
+    if is_from("dask.dataframe", data, "DataFrame", "Series"):
+        return data
+    if is_from("dask.array", data, "Array"):
+        found = _lengths(data)
+        return data if found in (None, lengths) else data.rechunk({0: lengths})
+    if lengths is None:
+        raise InputError(
+            f"{name} is in memory, and beside it chunk sizes are not known; take it from the same "
+            "Dask data frame, or call compute_chunk_sizes() on the arrays"
+        )
+    import dask.array as da
+
+    values = np.asarray(data)
+    chunks: Any = (lengths, *values.shape[1:])
+    return da.from_array(values, chunks=chunks)
 
 
 def _lengths(data: Any) -> tuple[int, ...] | None:

@@ -49,7 +49,9 @@ def shards_of_files(medium: Csv | Ipc | Parquet, rows: int = SHARD_ROWS) -> list
     """Shards of about so many rows, in the order of the rows."""
     if isinstance(medium, Parquet):
         return [shard for k in range(len(medium.paths)) for shard in _of_parquet(medium, k, rows)]
-    return [FileShard(Path(path).absolute()) for path in medium.paths]
+    held = medium.with_rows if isinstance(medium, Csv) else medium.counts
+    absolute = medium.files.absolute
+    return [FileShard(path) for path, rows in zip(absolute, held, strict=True) if rows]
 
 
 def _of_parquet(medium: Parquet, number: int, rows: int) -> Iterator[FileShard]:

@@ -36,7 +36,24 @@ class FrameShard(TableShard):
 
     def open(self, outline: Medium, data: Any) -> Medium:
         check_columns(self.name, outline.types, list(map(str, data.columns)))
-        return checked(Memory(data, tuple(outline.types)), outline, self.name)
+        return checked(Partition(data, tuple(outline.types), self.name), outline, self.name)
+
+
+class Partition(Memory):
+    """A partition of a data frame, in memory.
+
+    Args:
+        data: the partition.
+        columns: the columns to read.
+        name: of the partition, in messages.
+    """
+
+    def __init__(self, data: Any, columns: Sequence[str], name: str):
+        super().__init__(data, columns)
+        self.name = name
+
+    def place(self, row: int) -> str:
+        return f"{super().place(row)} of {self.name}"
 
 
 class DaskFrame(Medium):
@@ -53,22 +70,18 @@ class DaskFrame(Medium):
         present = list(map(str, data.columns))
         check_columns(self.where, columns, present)
         data = data[list(columns) or present[:1]]
-        self.partitions = partitions_of(self.where, data)
+        self.partitions = partitions_of(data)
         self.meta = data._meta
         self.first = self._first_with_rows()
         self.types = self.first.types
 
     def _first_with_rows(self) -> Memory:
-        """The first partition that is not empty: an empty one may not know its types."""
+        """Rows of the first partition that has some: an empty one may not know its types."""
         for partition in self.partitions:
-            frame = computed(partition)
+            frame = computed(first_rows(partition))
             if len(frame):
                 return Memory(frame, list(frame.columns))
         raise InputError(f"{self.where} has no rows; at least one observation is needed")
-
-    @property
-    def shards(self) -> list[FrameShard]:
-        return [FrameShard(number) for number in range(len(self.partitions))]
 
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]

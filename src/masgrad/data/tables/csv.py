@@ -83,7 +83,8 @@ class Csv(Medium):
         while True:
             self.with_text = None
             try:
-                return sum([self._has_rows(k) for k in range(len(self.paths))]) > 0
+                self.with_rows = [self._has_rows(k) for k in range(len(self.paths))]
+                return any(self.with_rows)
             except InputTypeError:
                 if self.bad is None or self.with_text not in self.bad.text:
                     raise
@@ -178,6 +179,9 @@ class Csv(Medium):
 
     def stored_place(self, row: int) -> str:
         if self.bad is None:
+            if self.shards is not None:  # then this process may not have counted them
+                for _ in self.batches(None, tuple(self.types)[:1]):
+                    pass
             return place_in(self.paths, self.counts, row)
         k = 0
         while k < len(self.paths) - 1 and row >= (self.counts[k] or 0):

@@ -28,6 +28,7 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_pandas, is_paths
 from masgrad.errors import InputError, InputTypeError
+from masgrad.types import is_from
 
 TABLE_KINDS = (
     "a table (a pandas or polars DataFrame, a pyarrow Table or Dataset, a dictionary of columns, "
@@ -143,6 +144,8 @@ def names_of(data: Any) -> list[str]:
         return column_names(expand(data)[0])
     if is_dataset(data):
         return data.schema.names
+    if is_from("dask.dataframe", data, "DataFrame"):
+        return list(map(str, data.columns))
     if isinstance(data, Stream | Iterator):
         raise InputError("'.' in a formula needs a table, not an iterator; name the columns of X")
     return [str(name) for name in as_frame(data).columns]

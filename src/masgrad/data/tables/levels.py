@@ -53,13 +53,30 @@ class Found:
         first: the first row of each level.
         missing: the first row with a missing value.
         rows: number of rows examined.
+        length: number of rows, also of weight 0.
         orders: the orders of levels declared by Arrow's ordered dictionaries.
     """
 
     first: dict[Any, int] = field(default_factory=dict)
     missing: int | None = None
     rows: int = 0
+    length: int = 0
     orders: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def join(self, name: str, later: "Found") -> None:
+        """Add what was found in the rows that follow."""
+        for level, row in later.first.items():
+            self.first.setdefault(level, self.length + row)
+        if self.missing is None and later.missing is not None:
+            self.missing = self.length + later.missing
+        self.rows, self.length = self.rows + later.rows, self.length + later.length
+        self.orders |= later.orders
+        self.check_number(name)
+
+    def check_number(self, name: str) -> None:
+        """Refuse a column with too many levels."""
+        if len(self.first) > MOST_LEVELS:
+            raise _too_many(name, f"more than {MOST_LEVELS:,}", self)
 
 
 def lookup(levels: Sequence[Any]) -> Lookup:
@@ -168,8 +185,8 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
             )
         elif value is not None and value not in found.first:
             found.first[value] = row + int(first[k])
-    if len(found.first) > MOST_LEVELS:
-        raise _too_many(name, f"more than {MOST_LEVELS:,}", found)
+    found.length = row + len(column)
+    found.check_number(name)
 
 
 def dictionary_of(column: pa.Array) -> tuple[np.ndarray, list[Any]]:

@@ -43,6 +43,7 @@ class Medium(abc.ABC):
         ordered: whether rows come in stored order, so that they are shuffled and watched for drift.
         rereadable: whether the table can be read again.
         complete: which rows are complete, if others are left out.
+        shards: what workers of a cluster read of it; None if this process reads it all.
     """
 
     where: str
@@ -51,6 +52,7 @@ class Medium(abc.ABC):
     ordered: bool = True
     rereadable: bool = True
     complete: Complete | None = None
+    shards: Any = None
 
     @abc.abstractmethod
     def batches(
@@ -89,6 +91,8 @@ class Medium(abc.ABC):
             return {}
         for name in names if self.count != 0 else ():
             check_kind(self.where, name, self.types[name])
+        if self.shards is not None:
+            return self.shards.find(self, names, weight)
         columns = (*names, weight) if weight is not None else names
         return survey(self.kept_batches(None, tuple(dict.fromkeys(columns))), names, weight)
 

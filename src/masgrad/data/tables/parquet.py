@@ -120,7 +120,11 @@ class Parquet(Medium):
             raise InputError(f"{path} cannot be read: {error}") from error
 
     def stored_place(self, row: int) -> str:
-        return place_in(self.paths, self.counts, row)
+        if len(self.paths) > 1:
+            return place_in(self.paths, self.counts, row)
+        footer, first = self.footers[0], next(iter(self.groups[0]), 0)
+        before = sum(footer.row_group(k).num_rows for k in range(first))
+        return f"row {before + row} of {self.paths[0]}"
 
 
 def decoded(

@@ -86,7 +86,7 @@ def is_frame(data: Any) -> bool:
     """Whether this is a data frame; dictionaries of columns do not count."""
     if is_pandas(data) or is_from("pyarrow", data, "Table", "RecordBatch"):
         return True
-    if not hasattr(type(data), "columns"):
+    if not hasattr(type(data), "columns") or is_from("dask.dataframe", data, "DataFrame"):
         return False
     import narwhals as nw
 

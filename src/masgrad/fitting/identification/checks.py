@@ -53,15 +53,18 @@ ALLOWED_DISAGREEMENT, LARGEST_DISAGREEMENT = 0.05, 0.25
 that of a loss that is not smooth which is too large whatever the sampling error."""
 
 
-def explain(model: Model, source: Source, sample: Sample, bad: Rows) -> InputError:
+def explain(model: Model, source: Source, sample: Sample, failed: BadBlock) -> InputError:
     """The error for a block that failed: which value, which column, which row.
 
     Args:
         model: the loss.
         source: the rows, which are read again from the start if they can be.
         sample: the pilot rows.
-        bad: the block that failed.
+        failed: the block that failed.
     """
+    bad = failed.rows
+    if failed.shard is not None:  # the others need not be read
+        source = source.spread.part(source, failed.shard)
     if not source.rereadable:
         found = _first_wrong(model, source, sample.rows, 0)
         if found is None and _first_wrong(model, source, bad, 0) is not None:

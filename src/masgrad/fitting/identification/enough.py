@@ -1,17 +1,17 @@
 """Whether there is enough to estimate from: rows, weights, and responses that vary."""
 
-from contextlib import closing
-
 from masgrad.data.arrays import count_rows
 from masgrad.data.source import Source
 from masgrad.errors import IdentificationError, InputError
 from masgrad.fitting.identification.checks import no_positive_response
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import BadBlock, Objective, response_range
+from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.task import Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.types import Rows
 
 
 def check_sample(model: Model, sample: Sample) -> None:
@@ -57,7 +57,7 @@ def check_weight(objective: Objective, local: LocalModel) -> None:
         )
 
 
-def check_means(task: Task, objective: Objective, sample: Sample) -> None:
+def check_means(task: Task, objective: Objective, reader: Reader, sample: Sample) -> None:
     """Refuse responses that are never positive if means must be: they would fall to 0 for ever.
 
     If that is so for the pilot rows, other rows are looked at until one is positive.
@@ -67,12 +67,9 @@ def check_means(task: Task, objective: Objective, sample: Sample) -> None:
         return
     if constant is None or objective.prior is not None or not (sample.rows[1] <= 0).all():
         return
-    if not (sample.complete or task.source.rereadable):
-        return
-    if sample.complete:
-        none = True
-    else:
-        with closing(task.source.blocks()) as rest:
-            none = all((rows[1] <= 0).all() for rows in rest)
-    if none:
+    if sample.complete or (task.source.rereadable and reader.holds(_never_positive)):
         raise no_positive_response(task.terms and task.terms.response, family)
+
+
+def _never_positive(rows: Rows) -> bool:
+    return bool((rows[1] <= 0).all())

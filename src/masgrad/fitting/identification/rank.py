@@ -11,7 +11,7 @@ below 0. So in every separated sample each Newton step carries some row by its o
 or more, 1 for a logistic or Poisson loss, however far the path has come.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -47,6 +47,9 @@ FIRST_ASKED, FIRST_ASKED_PER_COLUMN, STEPS_ASKED = 4096, 50, 3
 
 FEWEST_ASKED_PER_COLUMN = 3
 """Fewer rows than this for each column are likely to be separated by chance (Cover 1965)."""
+
+Holds = Callable[[Callable[[Rows], bool]], bool]
+"""Whether a test holds for every block of some rows."""
 
 
 @dataclass(frozen=True)
@@ -198,14 +201,15 @@ def null_space(
 # That an optimum exists.
 
 
-def has_optimum(
-    objective: Objective, local: LocalModel, parts: Iterable[Rows], empty: int = 0
-) -> bool:
-    """Whether the Newton step of all rows proves that an optimum exists; some columns are empty."""
+def has_optimum(objective: Objective, local: LocalModel, holds: Holds, empty: int = 0) -> bool:
+    """Whether the Newton step of all rows proves that an optimum exists; some columns are empty.
+
+    `holds` says whether a test holds for every block of the rows.
+    """
     if local.deficiency(FULL_RANK) > empty:
         return False
     here, step = local.point, local.newton()
-    return all((advances(objective, here, step, rows) < KEEPS_SIGN).all() for rows in parts)
+    return holds(lambda rows: bool((advances(objective, here, step, rows) < KEEPS_SIGN).all()))
 
 
 def sides(objective: Objective, rows: Rows) -> np.ndarray:
@@ -238,7 +242,7 @@ def sample_has_optimum(
     few = random_rows(rows, max(FIRST_ASKED, FIRST_ASKED_PER_COLUMN * p), np.random.default_rng(0))
     if sample.complete and few is rows and known is not None:
         here = known.with_gradient(objective.local_model(phi, rows, GRADIENT))
-        if has_optimum(objective, here, blocks(rows)):
+        if has_optimum(objective, here, lambda test: all(map(test, blocks(rows)))):
             return True
     return _proves(objective, few, phi) or (few is not rows and _proves(objective, rows, phi))
 
@@ -252,7 +256,7 @@ def _proves(objective: Objective, rows: Rows, phi: np.ndarray) -> bool:
             return False
         if local.deficiency(FULL_RANK):
             return False
-        if has_optimum(objective, local, [rows]):
+        if has_optimum(objective, local, lambda test: test(rows)):
             return True
         phi = phi + local.newton()
     return False

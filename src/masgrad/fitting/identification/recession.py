@@ -21,10 +21,10 @@ iterative rectifier, least squares of the positive part of the last fit. Each ta
 of reads. If none ends with a certificate, separation is undecided.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from masgrad.fitting.identification.rank import (
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition, Cut
 from masgrad.fitting.sources import Sample
 from masgrad.models.gram import ZERO_EIGENVALUE, null_basis, scaled_spectrum
 from masgrad.types import Rows
@@ -85,6 +86,15 @@ class _Verified(NamedTuple):
     border: int
     gram: np.ndarray
 
+    def plus(self, later: "_Verified", d: np.ndarray) -> "_Verified":
+        """The same of more rows."""
+        return _Verified(
+            _furthest(np.concatenate([self.wrong, later.wrong]), d),
+            self.separated + later.separated,
+            self.border + later.border,
+            self.gram + later.gram,
+        )
+
 
 def exists(local: LocalModel) -> Separation:
     """An optimum exists."""
@@ -107,10 +117,10 @@ class Search:
     local: LocalModel
 
     def decide(self) -> Separation:
-        if has_optimum(self.objective, self.local, self._every()):
+        if has_optimum(self.objective, self.local, self._holds):
             return exists(self.local)
         fixed = self.fixed.shape[1]
-        if fixed and has_optimum(self.objective, self.local, self._every(), fixed):
+        if fixed and has_optimum(self.objective, self.local, self._holds, fixed):
             return exists(self.local)
         if not self.interior.shape[1]:
             return exists(self.local)
@@ -145,39 +155,37 @@ class Search:
 
     # Reads.
 
-    def _every(self) -> Iterable[Rows]:
-        parts = self.reader.every_row(self.sample)
-        assert parts is not None
-        return parts
+    def _every(self) -> Cut:
+        cut = self.reader.every_row(self.sample)
+        assert cut is not None
+        return cut
 
-    def _blocks(self) -> Iterator[Block]:
-        for rows in self._every():
-            U = self.objective.features(rows)
-            size = np.linalg.norm(U, axis=1, keepdims=True)
-            yield Block(U / np.where(size > 0, size, 1.0), sides(self.objective, rows), rows)
+    def _holds(self, test: Callable[[Rows], bool]) -> bool:
+        return self.reader.holds(test, self._every())
+
+    def _total(self, of: Callable[[Block], Any], plus: Callable[[Any, Any], Any] = np.add) -> Any:
+        """What blocks of rows give, added."""
+        objective = self.objective
+        with self.reader.unobserved() as quiet:
+            add = Addition(plus)
+            return quiet.total(lambda rows: of(_block(objective, rows)), add, cut=self._every())
 
     def _gram(self, guess: Guess) -> np.ndarray:
         """Sum of x x' over the rows that are not guessed to be separated, scaled to length 1."""
-        total = np.zeros_like(self.local.hessian)
-        for block in self._blocks():
-            U = block.U[~guess(block)]
-            total += U.T @ U
-        return total
+        return self._total(lambda block: _square(block.U[~guess(block)]))
 
     def _verify(self, d: np.ndarray) -> _Verified:
         """Which rows are on the wrong side of d, and the Gram matrix of those on its border."""
-        wrong, separated, border = np.empty((0, len(d))), 0, 0
-        gram = np.zeros_like(self.local.hessian)
-        for block in self._blocks():
+
+        def of(block: Block) -> _Verified:
             along = block.U @ d
             off = np.abs(along) > BORDER
             right = off & (block.s * along > 0)
             signs = np.where(block.s == 0, -np.sign(along), block.s)
-            wrong = _furthest(np.concatenate([wrong, (signs[:, None] * block.U)[off & ~right]]), d)
-            separated, border = separated + int(right.sum()), border + int((~off).sum())
-            U = block.U[~off]
-            gram += U.T @ U
-        return _Verified(wrong, separated, border, gram)
+            wrong = _furthest((signs[:, None] * block.U)[off & ~right], d)
+            return _Verified(wrong, int(right.sum()), int((~off).sum()), _square(block.U[~off]))
+
+        return self._total(of, partial(_Verified.plus, d=d))
 
     def _accepted(self, d: np.ndarray) -> Separation | _Verified:
         """The separation along d, if every row is on its side."""
@@ -192,10 +200,12 @@ class Search:
 
     def _refined(self, null: np.ndarray, d: np.ndarray, gram: np.ndarray) -> np.ndarray:
         """The null space, corrected by products of rows with it, which keep more digits."""
-        total = np.zeros_like(null)
-        for block in self._blocks():
+
+        def of(block: Block) -> np.ndarray:
             U = block.U[np.abs(block.U @ d) <= BORDER]
-            total += U.T @ (U @ null)
+            return U.T @ (U @ null)
+
+        total = self._total(of)
         size, values, Q = scaled_spectrum(gram)
         keep = values > ZERO_EIGENVALUE
         along = (Q[:, keep].T @ (total / size[:, None])) / values[keep][:, None]
@@ -274,12 +284,24 @@ class Search:
 
     def _rectified(self, c: np.ndarray | None) -> np.ndarray:
         """Sum of z max(z'c, 0) over the rows at their boundary; of z alone at first."""
-        total = np.zeros(len(self.interior))
         d = None if c is None else self.interior @ c
-        for block in self._blocks():
+
+        def of(block: Block) -> np.ndarray:
             part = 1.0 if d is None else np.maximum(block.s * (block.U @ d), 0.0)
-            total += (block.s * part) @ block.U
-        return self.interior.T @ total
+            return (block.s * part) @ block.U
+
+        return self.interior.T @ self._total(of)
+
+
+def _block(objective: Objective, rows: Rows) -> Block:
+    """Rows of the design in phi, scaled to length 1."""
+    U = objective.features(rows)
+    size = np.linalg.norm(U, axis=1, keepdims=True)
+    return Block(U / np.where(size > 0, size, 1.0), sides(objective, rows), rows)
+
+
+def _square(U: np.ndarray) -> np.ndarray:
+    return U.T @ U
 
 
 def known_separation(reader: Reader) -> Separation | None:

@@ -27,6 +27,7 @@ from masgrad.fitting.identification.recession import Search, undecided
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.fitting.sources import Sample
 from masgrad.types import Rows
 
@@ -126,13 +127,18 @@ def _nearest(
     objective: Objective, reader: Reader, sample: Sample, separation: Separation
 ) -> np.ndarray:
     """s x of separated rows on the null space, scaled to length 1: the nearest to the border."""
-    Z, parts = np.empty((0, separation.null.shape[1])), reader.every_row(sample)
-    inside = separation.null.T @ separation.recession
-    assert parts is not None
-    for rows in parts:
+    inside, cut = separation.null.T @ separation.recession, reader.every_row(sample)
+    assert cut is not None
+
+    def nearest(Z: np.ndarray) -> np.ndarray:
+        Z = np.unique(Z.round(SAME_DIGITS), axis=0)
+        return Z[np.argsort(np.abs(Z @ inside).max(1), kind="stable")[:SIGN_ROWS]]
+
+    def work(rows: Rows) -> np.ndarray:
         U = objective.features(rows)
         signed = (sides(objective, rows)[:, None] * U)[~separation.on_border(U)] @ separation.null
-        signed /= np.linalg.norm(signed, axis=1, keepdims=True)
-        Z = np.unique(np.concatenate([Z, signed]).round(SAME_DIGITS), axis=0)
-        Z = Z[np.argsort(np.abs(Z @ inside).max(1), kind="stable")[:SIGN_ROWS]]
-    return Z
+        return nearest(signed / np.linalg.norm(signed, axis=1, keepdims=True))
+
+    with reader.unobserved() as quiet:
+        both = Addition(lambda Z, later: nearest(np.concatenate([Z, later])))
+        return quiet.total(work, both, cut=cut)

@@ -93,6 +93,17 @@ class Page:
     def note(self, total: Any, rows: int) -> None:
         """Another block of so many rows has been added to the total."""
 
+    def __enter__(self) -> None:
+        """The read begins or goes on, and is over at the end of the block of code."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if kind is None:
+            self.complete()
+        elif issubclass(kind, KeyboardInterrupt):
+            self.stop()
+        elif issubclass(kind, Exception):
+            self.fail()
+
     def complete(self) -> None:
         """The read has come to its end."""
 
@@ -275,7 +286,7 @@ class RecordedPage(Page):
         self.answered, self.blocks, self.rows = found.blocks is None, found.blocks or 0, found.rows
         learned, beside = found.learned.value(self.journal.live)
         if learned is not None and memory is not None:
-            memory.restore(learned)
+            memory.restore(learned, self.answered)
         for keys, values in zip(self.keys, beside, strict=True):
             keys.extend(values[len(keys) :])
         self.monitor.restore(found.monitor.value(self.journal.live))
@@ -307,7 +318,7 @@ class RecordedPage(Page):
         """What the page knows by now."""
         total, blocks, rows, _ = self.at
         live, memory = self.journal.live, self.journal.memory
-        learned = memory.new() if complete and memory is not None else None
+        learned = None if memory is None else memory.new(complete)
         return Entry(
             self.question,
             Packed.of(None if failed else total, live),

@@ -42,23 +42,24 @@ class Memory:
         self.source, self.left_out = source, left_out
         self.known: dict[int, int] = {}
 
-    def new(self) -> Learned:
-        """What has been learned since the last call."""
-        keys = self.keys
-        begins = [self.known.get(k, 0) for k in range(len(keys))]
-        found = [one.values[begin:] for one, begin in zip(keys, begins, strict=True)]
-        self.known = {
-            k: begin + len(new) for k, (begin, new) in enumerate(zip(begins, found, strict=True))
-        }
+    def new(self, whole: bool) -> Learned:
+        """What has been learned since the last whole read, of which this may be one."""
+        every = {k: one.values for k, one in enumerate(self.keys)}
+        begins = [self.known.get(k, 0) for k in every]
+        found = [values[begin:] for begin, values in zip(begins, every.values(), strict=True)]
+        if whole:
+            ends = zip(begins, found, strict=True)
+            self.known = {k: begin + len(new) for k, (begin, new) in enumerate(ends)}
         counted = None if self.left_out is None else self.left_out.state()
         return Learned(begins, [_compact(values) for values in found], counted, self.source.state())
 
-    def restore(self, learned: Learned) -> None:
-        """Know what was learned by a read that is not made again."""
+    def restore(self, learned: Learned, whole: bool) -> None:
+        """Know what was learned by a read, or by the part of it, that is not made again."""
         for keys, begin, new in zip(self.keys, learned.begins, learned.keys, strict=True):
             values = new.tolist() if hasattr(new, "tolist") else new
             keys.extend(values[len(keys) - begin :])
-        self.known = {k: len(keys) for k, keys in enumerate(self.keys)}
+        ends = zip(learned.begins, learned.keys, strict=True)
+        self.known = {k: begin + whole * len(new) for k, (begin, new) in enumerate(ends)}
         if self.left_out is not None:
             self.left_out.restore(learned.left_out)
         self.source.restore(learned.source)

@@ -8,35 +8,44 @@ from typing import Any
 from masgrad.checkpoints.digest import digest_files
 from masgrad.checkpoints.fingerprint import fingerprint
 from masgrad.checkpoints.saver import Saver, check_checkpoint
+from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.tables.paths import expand, is_dataset, is_paths
 from masgrad.errors import InterruptedWarning, say
 from masgrad.fitting.journal.journal import NO_JOURNAL, Journal, Recorded
 from masgrad.fitting.options import Options
 from masgrad.models.model import Model
+from masgrad.types import is_from
 
 NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume")
 """Keywords that change no digit of a result."""
 
 
-def journal_of(function: str, model: Model, data: Any, options: Options) -> Journal:
-    """The journal of a call; one that knows nothing if there is no checkpoint."""
+def journal_of(function: str, model: Model, data: Any, options: Options, **more: int) -> Journal:
+    """The journal of a call; one that knows nothing if there is no checkpoint.
+
+    `more` is whatever else decides its digits.
+    """
     path = check_checkpoint(options.checkpoint, options.every, options.resume)
     if path is None:
         return NO_JOURNAL
     asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
-    call = fingerprint(function=function, model=model, data=_of_files(data), **asked)
+    call = fingerprint(function=function, model=model, data=_as_stored(data), **asked, **more)
     saver = Saver(path, "fit", call, options.every)
     saved = saver.begin(options.resume)
     return Recorded(saver, None if saved is None else saved[1])
 
 
-def _of_files(data: Any) -> Any:
-    """Data, with files in the place of their paths."""
+def _as_stored(data: Any) -> Any:
+    """Data, with files in the place of their paths, and of Dask's collections their outlines."""
     if is_paths(data):
         return digest_files(expand(data))
     if is_dataset(data) and getattr(data, "files", None):
         return digest_files(data.files), str(data.schema)
-    return data
+    if is_from("dask.array", data, "Array"):
+        return [data.chunks, str(data.dtype)]
+    if is_dask_frame(data):
+        return [data.npartitions, [*map(str, data.columns)], [*map(str, data.dtypes)]]
+    return [_as_stored(part) for part in data] if isinstance(data, tuple) else data
 
 
 @contextmanager

@@ -54,7 +54,8 @@ def fit_levels(task: Task) -> LevelsFitted:
         except BadBlock as bad:
             beside = Written(task.source)
             rows = beside.of(bad.rows)
-            raise explain(task.model, beside, Sample(rows, False), rows) from None
+            failed = BadBlock(rows, bad.shard)
+            raise explain(task.model, beside, Sample(rows, False), failed) from None
 
 
 def check_asked_for(task: Task, many: ManyLevels) -> None:

@@ -11,8 +11,9 @@ such rows are well conditioned; they are added, merged and updated as all others
 of which H is left, enter as a first block whose cross-product is H.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from masgrad.fitting.objective.coordinates import (
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.objective.third_order import ThirdOrder
+from masgrad.fitting.objective.totals import Addition, Cut
 from masgrad.fitting.sources import Sample
 from masgrad.models.gram import is_empty
 from masgrad.types import Rows
@@ -36,9 +38,7 @@ ROUNDING_UNITS = 4096
 """Singular value of unit columns that is 0 up to rounding, in units of the columns' rounding."""
 
 
-def orthonormal(
-    found: Coordinates, reader: Reader, sample: Sample, rows: Iterable[Rows]
-) -> Coordinates:
+def orthonormal(found: Coordinates, reader: Reader, sample: Sample, rows: Cut) -> Coordinates:
     """Coordinates in which the columns of these rows are orthonormal.
 
     Columns that cannot be told apart keep the coordinates that were found: their collinearity is
@@ -51,7 +51,7 @@ def orthonormal(
 
 
 def orthonormal_with_earlier(
-    found: Coordinates, earlier: LocalModel, reader: Reader, rows: Iterable[Rows]
+    found: Coordinates, earlier: LocalModel, reader: Reader, rows: Cut
 ) -> tuple[Coordinates, LocalModel]:
     """The same for earlier rows and these together, and the earlier rows' model in them."""
     size, values, Q = earlier.spectrum
@@ -115,18 +115,37 @@ def _rounding(coordinates: Coordinates, X: np.ndarray | Structured) -> float:
 def _triangular_factor(
     design: Callable[[np.ndarray], np.ndarray],
     reader: Reader,
-    rows: Iterable[Rows],
+    rows: Cut,
     first: np.ndarray,
     constant: int | None,
 ) -> np.ndarray:
     """R of a first block and of the designs of these rows; a constant column is put first."""
     order = _constant_first(first.shape[1], constant)
-    R, count = first[:, order], 0
-    with reader.interruptible():
-        for block in rows:
-            U = design(block[0])[:, order]
-            R, count = np.linalg.qr(np.vstack([R, U]), mode="r"), count + len(U)
-    return R / np.sqrt(max(count, 1))
+    none = _Factor(np.empty((0, len(order))), 0)
+
+    def work(block: Rows) -> _Factor:
+        U = design(block[0])[:, order]
+        return _Factor(U, len(U))
+
+    with reader.unobserved() as quiet:
+        found = quiet.total(work, Addition(_Factor.plus, lambda: none), cut=rows, whole=False)
+    R, count = found or none
+    return _factor(first[:, order], R) / np.sqrt(max(count, 1))
+
+
+class _Factor(NamedTuple):
+    """R of some rows, or the rows themselves, and their number."""
+
+    R: np.ndarray
+    rows: int
+
+    def plus(self, later: "_Factor") -> "_Factor":
+        return _Factor(_factor(self.R, later.R), self.rows + later.rows)
+
+
+def _factor(first: np.ndarray, then: np.ndarray) -> np.ndarray:
+    """The triangular factor of two blocks together."""
+    return np.asarray(np.linalg.qr(np.vstack([first, then]), mode="r"))
 
 
 def _inverse(R: np.ndarray, constant: int | None, rounding: float) -> np.ndarray | None:

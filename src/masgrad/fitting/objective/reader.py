@@ -11,7 +11,6 @@ with the sums over the rows read so far.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -140,11 +139,11 @@ class Reader:
             return 1
         return self.threads
 
-    def every_row(self, sample: Sample) -> Iterable[Rows] | None:
-        """All rows again, block by block; None if they cannot be read again."""
+    def every_row(self, sample: Sample) -> Cut | None:
+        """All rows again, as a cut; None if they cannot be read again."""
         if sample.complete:
-            return blocks(sample.rows)
-        return self.source.blocks() if self.source.rereadable else None
+            return these(blocks(sample.rows))
+        return ALL_BLOCKS if self.source.rereadable else None
 
     def each(
         self, work: Callable[[Any], Done], pieces: Iterable[Any], workers: int = 1
@@ -162,7 +161,7 @@ class Reader:
         cut: Cut = ALL_BLOCKS,
         *,
         whole: bool = True,
-    ) -> Iterator[Done]:
+    ) -> Generator[Done]:
         """Results of `work` on every block, or on other pieces, in order; rows are counted.
 
         The length of a read of the whole source is checked.
@@ -200,25 +199,34 @@ class Reader:
         if spread is None:
             plus, parts = addition.plus, self._of_pieces(work, workers, after(cut, page.blocks))
         else:
-            plus, parts = addition.joined, spread.totals(self.source, work, cut, addition)
-            parts = islice(parts, page.blocks, None)
+            shards = spread.totals(self.source, work, cut, addition, page.blocks)
+            plus, parts = addition.joined, shards
         try:
-            for rows, part in self._counted(parts, whole, page.rows):
-                if part is not None:
-                    see(part)
-                    total = plus(total, part)
-                page.note(total, rows)
+            with page:
+                for rows, part in self._counted(parts, whole, page.rows):
+                    if part is not None:
+                        see(part)
+                        total = plus(total, part)
+                    page.note(total, rows)
         except KeyboardInterrupt:
-            page.stop()
             if whole:
                 raise
             self.monitor.interrupted = True
-            return total
-        except Exception:
-            page.fail()
-            raise
-        page.complete()
         return total
+
+    def holds(self, test: Callable[[Rows], bool], cut: Cut = ALL_BLOCKS) -> bool:
+        """Whether a test holds for every block, by a read on the side that ends where it fails."""
+        with self.unobserved() as quiet:
+            page = quiet.journal.page(test, quiet.monitor)
+            if page.answered:
+                return page.total is not False
+            parts = quiet._counted(quiet._of_pieces(test, None, after(cut, page.blocks)), False)
+            with page, closing(parts):
+                for rows, holds in parts:
+                    page.note(holds is not False, rows)
+                    if holds is False:
+                        return False
+            return True
 
     def numbered(self, work: Callable[[Rows], Done], cut: Cut) -> list[tuple[int, Done]]:
         """The number of rows of every piece that has some, and the result of `work` on them."""
@@ -242,7 +250,7 @@ class Reader:
 
     def _counted(
         self, parts: Iterator[tuple[int, Done]], whole: bool, total: int = 0
-    ) -> Iterator[tuple[int, Done]]:
+    ) -> Generator[tuple[int, Done]]:
         """The same; rows are counted, after a `total` of them."""
         for rows, done in parts:
             total += rows
@@ -263,18 +271,10 @@ class Reader:
         if page.answered:
             return page.total
         state = state if page.total is None else page.total
-        try:
-            with closing(self.shuffled(rng, most, page.blocks)) as blocks:
-                for block in blocks:
-                    state = step(state, block)
-                    page.note(state, count_rows(block))
-        except KeyboardInterrupt:
-            page.stop()
-            raise
-        except Exception:
-            page.fail()
-            raise
-        page.complete()
+        with page, closing(self.shuffled(rng, most, page.blocks)) as blocks:
+            for block in blocks:
+                state = step(state, block)
+                page.note(state, count_rows(block))
         return state
 
     def shuffled(

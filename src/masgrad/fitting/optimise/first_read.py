@@ -132,6 +132,11 @@ class FirstRead:
         none = Beginning([begin, self.safe], [("pilot rows", begin)])
         if sample.has_rare_columns:
             return none
+        if self.reader.source.spread is not None:  # MasGrad's steps follow one another
+            pilot = self._pilot_model(self.reader.source.count or UNKNOWN_COUNT)
+            if pilot is None or not self._may_step:
+                return none
+            return self._gradient_read(none, pilot)
         count, p = self.reader.source.count or UNKNOWN_COUNT, len(begin)
         pilot = self._pilot_model(count)
         largest = LARGEST_MASGRAD_SHARE[isinstance(self.reader.source, Arrays)] * count

@@ -23,6 +23,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import Addition
 from masgrad.fitting.optimise.estimate import Estimate, StoppingRule, falls_where_flat
 from masgrad.fitting.optimise.first_read import FirstRead
 from masgrad.fitting.optimise.newton import LARGEST_UNJUDGED, Newton
@@ -39,7 +40,8 @@ from masgrad.fitting.optimise.single_precision import FEWEST_ROWS, Narrow, narro
 from masgrad.fitting.optimise.start import (
     intercept_start,
     mean_response,
-    scoring_start,
+    scoring_sums,
+    solved,
 )
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
@@ -187,13 +189,14 @@ class Reads:
         rows of a rare column near their responses, where the loss is about quadratic.
         """
         objective, sample, safe = self.objective, self.sample, self._safe
-        pieces = self.reader.every_row(sample)
-        if objective.family is None or objective.prior is not None or pieces is None:
+        every = self.reader.every_row(sample)
+        if objective.family is None or objective.prior is not None or every is None:
             return [safe], 0
-        mean = mean_response(objective.family, sample.rows)
-        with self.reader.interruptible(), np.errstate(all="ignore"):
-            other = scoring_start(objective, ((rows, 1.0) for rows in pieces), mean)
-            if np.isfinite(other).all():
+        work = partial(scoring_sums, objective, mean_response(objective.family, sample.rows))
+        with self.reader.unobserved() as quiet, np.errstate(all="ignore"):
+            sums = quiet.total(work, Addition(np.add), cut=every, whole=False)
+            other = solved(sums)
+            if np.isfinite(other).all() and not quiet.monitor.interrupted:
                 fall = self.reader.falls(objective, sample, safe, other[None])[0]
                 return ([other, safe] if fall > 0 else [safe]), 2
         return [safe], 1

@@ -13,6 +13,7 @@ those from several starts (`nonconvex`).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -290,16 +291,23 @@ def scoring_start(
         parts: blocks of rows, and how many rows each row of a block stands for.
         mean: of the responses.
     """
-    family, A, b = objective.family, 0.0, 0.0
+    both = (scoring_sums(objective, mean, rows, factor) for rows, factor in parts)
+    return solved(reduce(np.add, both))
+
+
+def scoring_sums(objective: Objective, mean: float, rows: Rows, factor: float = 1.0) -> np.ndarray:
+    """U'W U and U'W t of a block, beside each other, (p, p + 1)."""
+    family = objective.family
     assert family is not None
-    for rows, factor in parts:
-        y, a, offset = rows[1], weight_of(rows), offset_of(rows)
-        t = pulled_predictors(family, y, mean)
-        w = family.information(t) * (factor if a is None else factor * a)
-        U = objective.features(rows)
-        A = A + U.T @ (w[:, None] * U)
-        b = b + U.T @ (w * (t if offset is None else t - offset))
-    A = np.asarray(A)
-    return (
-        np.linalg.lstsq(A, b, rcond=1e-12)[0] if np.isfinite(A).all() else np.full(len(A), np.nan)
-    )
+    y, a, offset = rows[1], weight_of(rows), offset_of(rows)
+    t = pulled_predictors(family, y, mean)
+    w = family.information(t) * (factor if a is None else factor * a)
+    U = objective.features(rows)
+    return U.T @ (w[:, None] * np.column_stack([U, t if offset is None else t - offset]))
+
+
+def solved(sums: np.ndarray) -> np.ndarray:
+    """The solution of normal equations (A, b) beside each other; NaN if there is none."""
+    A, b = sums[:, :-1], sums[:, -1]
+    finite = np.isfinite(A).all()
+    return np.linalg.lstsq(A, b, rcond=1e-12)[0] if finite else np.full(len(A), np.nan)

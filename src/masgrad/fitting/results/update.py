@@ -27,6 +27,7 @@ from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source, check_bad_rows
+from masgrad.fitting.spread.engine import engine_of, spread_over
 from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
@@ -67,8 +68,13 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     model = _check_old(old)
     options = options_of("update", _lasting(old, keywords) | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
+    with engine_of(options, data) as (here, client):
+        return _updated(old, model, data, here, client)
+
+
+def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any) -> Fitted:
     left_out = options.left_out
-    carried = {**options.roles, "groups": options.groups, "left_out": left_out}
+    carried = {**options.roles, "groups": options.groups, "left_out": left_out, "client": client}
     terms = None if old.terms is None else _without_times(old.terms, options)
     if terms is not None:
         from masgrad.data.table_source import table_source
@@ -81,6 +87,8 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     check_offset(old, options.offset, options.exposure)
     earlier = Earlier(old.coordinates, old.clusters, old.serial)
     source = _in_old_order(old, source)
+    if client is not None:
+        spread_over(source, left_out, data)
     task = Task(model, source, terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
     _check_clusters(old, new)

@@ -18,6 +18,7 @@ from masgrad.data.groupings.given import ArrayGroups, Asked, asked
 from masgrad.data.groupings.grouping import check_keys
 from masgrad.data.left_out import LeftOut, Tally
 from masgrad.data.regression import as_vector, observations, only, weigh, with_groups
+from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.source import Arrays, Source
 from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError
@@ -43,6 +44,7 @@ def loss_source(
     groups: Sequence[Asked] = (),
     *,
     left_out: LeftOut | None = None,
+    client: Any = None,
 ) -> Source:
     """The rows as a source of blocks.
 
@@ -54,8 +56,9 @@ def loss_source(
         weights: frequencies of the rows: an array, or the name of a column.
         groups: clusters and the like: arrays, or names of columns.
         left_out: which rows are left out.
+        client: of the cluster that reads them; None if this process does.
     """
-    stored = is_paths(data) or is_dataset(data)
+    stored = is_paths(data) or is_dataset(data) or is_dask_frame(data)
     if stored and not model.takes_any_rows:
         raise is_a_file(data)
     streamed = isinstance(data, Source | Iterator)
@@ -72,8 +75,9 @@ def loss_source(
     if stored:
         from masgrad.data.column_source import ColumnSource, Opening, open_columns  # pyarrow
 
+        opening = Opening(memory, left_out, client=client)
         by = [GroupColumns.of(one.role, one.value) for one in groups]
-        medium, columns = open_columns(data, model.columns, weights, Opening(memory, left_out), by)
+        medium, columns = open_columns(data, model.columns, weights, opening, by)
         source = ColumnSource(medium, columns, weights, memory, block or BLOCK, by)
         with closing(source.blocks()) as blocks:
             first = next(blocks, None)
@@ -85,7 +89,7 @@ def loss_source(
     if streamed:
         asks = {"weights": weights, "groups": groups, "coded": coded, "missing": missing}
         about = {"groupings": coded.groupings, "left_out": left_out if missing else None}
-        return stream_of(data, partial(_of_block, model, **asks), block, real=False, **about)
+        return stream_of(data, partial(rows_of_block, model, **asks), block, real=False, **about)
     if left_out is None or not missing:
         rows, kept = _carrying(model, data, weights, groups, coded)
     else:
@@ -97,15 +101,15 @@ def loss_source(
     return Arrays(rows, (), size, real=False, kept=kept, groupings=coded.groupings)
 
 
-def _of_block(
+def rows_of_block(
     model: Model,
     block: Any,
     tally: Tally,
     *,
-    weights: Any,
-    groups: Sequence[Asked],
     coded: ArrayGroups,
     missing: bool,
+    weights: Any = None,
+    groups: Sequence[Asked] = (),
 ) -> Rows | None:
     """Checked rows of a block of a stream; None if all of them lack a value."""
     counted = tally if missing else None

@@ -21,6 +21,9 @@ from masgrad.models.glm import GLM
 from masgrad.models.trace import TraceRegression
 from masgrad.types import Rows, is_from
 
+PartsOf = Callable[[Any], tuple[Any, dict[str, Any], Sequence[Asked]]]
+"""From a block to (X, y), what stands beside them by role, and groupings."""
+
 
 def regression_arrays(
     model: GLM,
@@ -108,17 +111,19 @@ def _with_nan(data: Any) -> Any:
 
 
 def regression_checker(
-    model: GLM, coded: ArrayGroups, missing: bool = False
-) -> Callable[[Rows, Tally], Rows | None]:
+    model: GLM, coded: ArrayGroups, missing: bool = False, parts_of: PartsOf | None = None
+) -> Callable[[Any, Tally], Rows | None]:
     """A function that checks each block of a stream: its columns must not change in number.
 
-    With `missing` it leaves out the rows with missing values, and counts them.
+    With `missing` it leaves out the rows with missing values, and counts them. `parts_of` says
+    what of a block is what; by default it is as users give it.
     """
+    parts_of = parts_of or _carried
     first: tuple[Any, ...] = ()
 
-    def check(block: Rows, tally: Tally) -> Rows | None:
+    def check(block: Any, tally: Tally) -> Rows | None:
         nonlocal first
-        found = _regression(model, *_carried(block), coded, tally=tally if missing else None)
+        found = _regression(model, *parts_of(block), coded, tally=tally if missing else None)
         rows = found[0]
         if rows is None:
             return None

@@ -5,15 +5,15 @@ of a regression. Totals are joined in the order of the shards, so that neither t
 nor their speed changes a digit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
 from masgrad.data.groupings.keys import Keys
 from masgrad.data.left_out import LeftOut
+from masgrad.data.shards.shards import Shards
 from masgrad.data.source import Source
 from masgrad.distributed.payload import Packer
-from masgrad.distributed.tasks import Tasks
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.totals import Addition, Cut
 from masgrad.fitting.spread.shard_reads import Order, ShardDone, read_shard
@@ -28,24 +28,27 @@ class Spread:
     """Reads the shards of a source.
 
     Args:
-        client: of a cluster.
-        shards: in the order of the rows.
-        data: what is sent of each shard: a Dask object or values; None if workers read files.
+        shards: and the cluster that reads them.
         left_out: where rows that are left out are counted.
     """
 
-    def __init__(
-        self, client: Any, shards: Sequence[Any], data: Sequence[Any], left_out: LeftOut | None
-    ):
-        self.shards, self.left_out = shards, left_out
-        self.tasks = Tasks(client, [shard.name for shard in shards], data)
-        self.packer = Packer(_stays)
+    def __init__(self, shards: Shards, left_out: LeftOut | None):
+        self.shards, self.left_out, self.packer = shards, left_out, Packer(_stays)
+
+    def part(self, source: Source, number: int) -> Source:
+        """The rows of one shard, in this process."""
+        return source.part(self.shards.shards[number], self.shards.held(number))
 
     def totals(
-        self, source: Source, work: Callable[[Rows], Any], cut: Cut, addition: Addition
+        self,
+        source: Source,
+        work: Callable[[Rows], Any],
+        cut: Cut,
+        addition: Addition,
+        done: int = 0,
     ) -> Iterator[tuple[int, Any]]:
-        """The rows of each shard, and its total."""
-        return self._read(Order(source.outline(), work, cut, addition, self.left_out))
+        """The rows of each shard, and its total, after those that are done."""
+        return self._read(Order(source.outline(), work, cut, addition, self.left_out), done)
 
     def each(
         self, source: Source, work: Callable[[Rows], Any], cut: Cut
@@ -53,12 +56,16 @@ class Spread:
         """The rows of each piece, and the result of `work` on them."""
         return self._read(Order(source.outline(), work, cut, None, self.left_out))
 
-    def _read(self, order: Order) -> Iterator[tuple[int, Any]]:
+    def _read(self, order: Order, begin: int = 0) -> Iterator[tuple[int, Any]]:
+        self.shards.check()
         payload, parts = self.packer.pack(order)
         counting = nullcontext() if self.left_out is None else self.left_out.read()
         with counting as tally:
+            if tally is not None and begin:
+                tally.join(self.left_out.before)  # pyright: ignore
             done: ShardDone
-            for done in self.tasks.each(read_shard, payload, parts, list(enumerate(self.shards))):
+            numbered, tasks = list(enumerate(self.shards.shards))[begin:], self.shards.tasks
+            for done in tasks.each(read_shard, payload, parts, numbered):
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)
                 yield from done.parts

@@ -254,8 +254,10 @@ def _packed(ways: Sequence[Way], totals: list[Totals]) -> Packed:
     found = []
     for way, total in zip(ways, totals, strict=True):
         sums, keys = total.sums, way.keys
-        combined = isinstance(keys, CombinedKeys) and len(way.places) > 1
-        found.append((keys.columns_of(sums.codes) if combined else [sums.codes], sums))
+        columns = [np.arange(len(keys))[sums.codes]]
+        if isinstance(keys, CombinedKeys) and len(way.places) > 1:
+            columns = keys.columns_of(columns[0])
+        found.append((columns, sums))
     return found
 
 

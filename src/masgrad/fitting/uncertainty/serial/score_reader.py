@@ -36,18 +36,18 @@ class ScoreReader:
 
     def total(self, part: Callable[[np.ndarray], Any], then: Callable[[Any, Any], Any]) -> Any:
         """`part` of the scores of each block, in their order, one joined to the next."""
+        objective, point = self.objective, self.point
 
         def work(rows: Rows) -> Any:
-            return part(scores_of(self.objective, self.point, rows))
+            return part(scores_of(objective, point, rows))
 
         workers = self.reader.workers(self.objective, self.reader.source.count)
         return self.reader.total(work, Addition(then), workers)
 
     def each(self, part: Callable[[np.ndarray, Rows], Any], ordered: bool) -> Iterator[Any]:
         """`part` of the scores and rows of each block."""
-        return self.each_rows(
-            lambda rows: part(scores_of(self.objective, self.point, rows), rows), ordered
-        )
+        objective, point = self.objective, self.point
+        return self.each_rows(lambda rows: part(scores_of(objective, point, rows), rows), ordered)
 
     def each_rows(self, work: Callable[[Rows], Any], ordered: bool) -> Iterator[Any]:
         """`work` on the rows of each block."""

@@ -1,0 +1,77 @@
+"""Which engine reads the rows of a fit: this process, or the workers of a Dask cluster.
+
+with engine_of(options, data) as (options, client):
+    source = as_source(..., client=client)
+    spread_over(source, options.left_out)
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from masgrad.data.left_out import LeftOut
+from masgrad.data.shards.collections import holds_dask
+from masgrad.data.source import Source
+from masgrad.errors import InputError
+from masgrad.fitting.options import Options
+
+
+@contextlib.contextmanager
+def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
+    """The options without their cluster, and its client; None if this process reads the rows.
+
+    A cluster that is started here is closed at the end.
+    """
+    given = {"client": options.client, "scheduler": options.scheduler}
+    here = replace(options, engine=None, client=None, scheduler=None)
+    if not _is_spread(options, data):
+        for name, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{name}= is for engine='dask'; give that as well, or leave it out"
+                )
+        yield here, None
+        return
+    import dask.config  # for such fits alone
+
+    from masgrad.distributed.cluster import cluster
+
+    client = options.client
+    if client is None and options.scheduler is None:
+        client = _of_user()
+    with cluster(client, options.scheduler) as found, dask.config.set(scheduler=found):
+        yield here, found
+
+
+def _is_spread(options: Options, data: Any) -> bool:
+    """Whether workers read: asked for, or because Dask holds the data."""
+    return options.engine == "dask" or (options.engine is None and holds_dask(data))
+
+
+def _of_user() -> Any:
+    """The client that the user has connected already; None if there is none."""
+    from masgrad.distributed.cluster import check_dask
+
+    check_dask()
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
+    """Have workers read the source, whose keys of groups are learned first.
+
+    `what` is what the user gave, for messages.
+    """
+    from masgrad.data.shards.shards import not_spread  # pyarrow, for such fits alone
+    from masgrad.fitting.spread.keys import learn_keys
+    from masgrad.fitting.spread.spread import Spread
+
+    if source.shards is None:
+        raise not_spread(f"a {type(what).__name__}")
+    source.spread = Spread(source.shards, left_out)
+    learn_keys(source)
