@@ -1,7 +1,7 @@
 """Fits that are killed: each on data in a folder, so that any process can repeat it.
 
 As a program it is a process that starts others, which it kills, as a system kills them that runs
-out of memory: `python resumable.py FOLDER NAME SEED KILLS`.
+out of memory: `python resumable.py FOLDER SEED KILLS NAME ...`.
 """
 
 import json
@@ -152,9 +152,9 @@ def killed_at_save(folder: Path, name: str, tell: Path, number: int, **keywords)
             os.kill(os.getpid(), signal.SIGKILL)
 
     Saver.save = last
-    _, status = os.waitpid(child(folder, name, tell, every=0, **keywords), 0)
+    _, status = os.waitpid(child(folder, name, tell, **keywords), 0)
     Saver.save = save
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, name
+    assert status in (0, signal.SIGKILL), name
 
 
 def killed_after(seconds: float, folder: Path, name: str, tell: Path, **keywords) -> bool:
@@ -168,11 +168,10 @@ def killed_after(seconds: float, folder: Path, name: str, tell: Path, **keywords
     return not done
 
 
-def main(folder: Path, name: str, seed: int, kills: int) -> None:
+def kill(folder: Path, name: str, seed: int, kills: int) -> None:
     """Kill a fit again and again at random moments, and compare its end with that of another."""
-    warnings.simplefilter("ignore")
     rng = np.random.default_rng(seed)
-    whole, tell, path = (folder / f"{end}-{seed}" for end in ("whole", "tell", "checkpoint"))
+    whole, tell, path = (folder / f"{end}-{os.getpid()}" for end in ("whole", "tell", "saved"))
     begin = time.perf_counter()
     os.waitpid(child(folder, name, whole), 0)
     lasts, count = time.perf_counter() - begin, 0
@@ -184,11 +183,20 @@ def main(folder: Path, name: str, seed: int, kills: int) -> None:
         else:
             count += killed_after(rng.uniform(0, 1.2 * lasts), folder, name, tell, **asked)
         if tell.exists():
-            assert tell.read_text() == whole.read_text(), name
-            tell.unlink()
+            _compare(tell, whole)
             path.unlink()
-    print(count)
+    os.waitpid(child(folder, name, tell, checkpoint=path, resume=True), 0)
+    _compare(tell, whole)
+    path.unlink()
+
+
+def _compare(tell: Path, whole: Path) -> None:
+    assert tell.read_text() == whole.read_text(), tell
+    tell.unlink()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    warnings.simplefilter("ignore")
+    for asked in sys.argv[4:]:
+        kill(Path(sys.argv[1]), asked, int(sys.argv[2]), int(sys.argv[3]))
+        print(asked)

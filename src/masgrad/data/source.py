@@ -74,6 +74,10 @@ class Source(abc.ABC):
         """The name of a row in messages, numbered from 0 in the order of `blocks()`."""
         return f"row {row}"
 
+    def watch(self, watch: Any) -> None:
+        """Have a `Watch` see the blocks of a function or an iterator, if they come from one."""
+        del watch
+
     def state(self) -> Any:
         """What reads have told of the medium, for `restore`; None if they tell nothing."""
         return None
@@ -270,6 +274,9 @@ class Stream(Source):
             given = _length(block, rows) if self.left_out is None else tally.given - row
             kept = 0 if rows is None else count_rows(rows)
             row, self.dropped = row + given, self.dropped or given > kept
+
+    def watch(self, watch: Any) -> None:
+        self.start = watch.over(self.start)
 
     def state(self) -> Any:
         return self.dropped

@@ -154,10 +154,11 @@ def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal
     formula, memory, block = options.formula, options.memory, options.block_size
     left_out = options.left_out
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
-    source, terms = as_source(model, data, formula, memory, block, **carried, client=client)
-    if client is not None:
-        spread_over(source, left_out, data)
+    carried |= {"client": client, "remember": journal.remember}
+    source, terms = as_source(model, data, formula, memory, block, **carried)
     journal.follow(Memory(source, left_out))
+    if client is not None:
+        spread_over(source, left_out, data, journal)
     return Task(model, source, terms, options, left_out=left_out, journal=journal)
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from masgrad.data.tables.medium import (
     Medium,
-    Unchanged,
     as_schema,
     check_columns,
     no_rows,
@@ -20,6 +19,7 @@ from masgrad.data.tables.medium import (
     stored_types,
     without_index,
 )
+from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError
 
 SLICE_ROWS = 1 << 16

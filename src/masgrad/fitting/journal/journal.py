@@ -24,6 +24,7 @@ from masgrad.checkpoints.codec import decode, encode
 from masgrad.checkpoints.digest import digest
 from masgrad.checkpoints.saver import Saver
 from masgrad.checkpoints.volumes import Volumes
+from masgrad.checkpoints.watch import Watch
 from masgrad.data.groupings.keys import Keys
 from masgrad.errors import CheckpointError
 from masgrad.fitting.journal.learned import Memory
@@ -142,6 +143,11 @@ class Journal:
     def check(self, name: str, value: Any) -> None:
         """Take note of a value that is the same whenever the fit is repeated."""
 
+    def remember(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What a function returns, or has returned before."""
+        del name
+        return compute()
+
     def follow(self, memory: Memory) -> None:
         """Restore with each read what it has told this memory."""
 
@@ -171,6 +177,8 @@ class Recorded(Journal):
         self.path, self.number = saver.path, 0
         self.course: Callable[[], Entry] | None = None
         self.saved: tuple[int, Entry | None] = 0, None
+        self.watch = Watch(saver.path)
+        self.watch.expected = (0, 0) if saved is None else saved["watch"]
         known = [] if saved is None or saved["course"] is None else [saved["course"]]
         self.known = self._entries([*self.recent, *known])
 
@@ -181,6 +189,7 @@ class Recorded(Journal):
 
     def follow(self, memory: Memory) -> None:
         self.memory = memory
+        memory.source.watch(self.watch)
 
     @property
     def live(self) -> list[Any]:
@@ -210,12 +219,22 @@ class Recorded(Journal):
         )
 
     def check(self, name: str, value: Any) -> None:
+        if not self.stopped and self._next(asked := digest([name, value])) is None:
+            self._note(asked, None)
+
+    def remember(self, name: str, compute: Callable[[], Any]) -> Any:
         if self.stopped:
-            return
-        asked = digest([name, value])
-        if self._next(asked) is None:
-            nothing = Packed.of(None, ())
-            self.add(Entry(asked, nothing, None, 0, False, nothing, nothing))
+            return compute()
+        found = self._next(asked := digest(name))
+        if found is not None:
+            return found.total.value(())
+        value = compute()
+        self._note(asked, value)
+        return value
+
+    def _note(self, asked: str, value: Any) -> None:
+        nothing = Packed.of(None, ())
+        self.add(Entry(asked, Packed.of(value, ()), None, 0, False, nothing, nothing))
 
     def add(self, entry: Entry) -> None:
         """Keep the entry of a read that is over, and save if it is time."""
@@ -235,7 +254,9 @@ class Recorded(Journal):
         self.saved = self.number, course
 
     def _write(self, course: Entry | None, finished: bool = False) -> None:
-        state = {"volumes": self.volumes.listed, "entries": self.recent, "course": course}
+        watched = max(self.watch.seen, self.watch.expected)
+        state = {"volumes": self.volumes.listed, "entries": self.recent}
+        state |= {"course": course, "watch": watched}
         rows = "" if course is None else f", after {course.rows:,} rows of it"
         self.saver.save(state, "all reads" if finished else f"read {self.number}{rows}", finished)
         self.volumes.remove_others()

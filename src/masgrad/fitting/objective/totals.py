@@ -6,12 +6,12 @@ their totals joined in the order of the shards.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from masgrad.data.arrays import count_rows
+from masgrad.data.pieces import pieces_after
 from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
 from masgrad.fitting.objective.objective import Objective, Parts, response_range
@@ -64,10 +64,7 @@ def after(cut: Cut, done: int) -> Cut:
 
     def pieces_of(source: Source) -> Pieces:
         pieces, make = cut.pieces(source)
-        rest = (
-            pieces[done:] if isinstance(pieces, range | np.ndarray) else islice(pieces, done, None)
-        )
-        return rest, make
+        return pieces_after(pieces, done), make
 
     return cut._replace(pieces=pieces_of)
 

@@ -14,6 +14,8 @@ from masgrad.data.left_out import LeftOut
 from masgrad.data.shards.collections import holds_dask
 from masgrad.data.source import Source
 from masgrad.errors import InputError
+from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
+from masgrad.fitting.journal.learned import Learned, Memory
 from masgrad.fitting.options import Options
 
 
@@ -62,7 +64,9 @@ def _of_user() -> Any:
         return None
 
 
-def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
+def spread_over(
+    source: Source, left_out: LeftOut | None, what: Any, journal: Journal = NO_JOURNAL
+) -> None:
     """Have workers read the source, whose keys of groups are learned first.
 
     `what` is what the user gave, for messages.
@@ -74,4 +78,12 @@ def spread_over(source: Source, left_out: LeftOut | None, what: Any) -> None:
     if source.shards is None:
         raise not_spread(f"a {type(what).__name__}")
     source.spread = Spread(source.shards, left_out)
-    learn_keys(source)
+    memory = Memory(source, left_out)
+
+    def learned() -> Learned:
+        learn_keys(source)
+        return memory.new(whole=True)
+
+    memory.restore(journal.remember("keys of groups", learned), whole=True)
+    for grouping in source.groupings:
+        grouping.keys.close()
