@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +197,8 @@ def _compare(tell: Path, whole: Path) -> None:
 
 
 if __name__ == "__main__":
+    for module in ("masgrad.fitting.api", "masgrad.data.table_source", "pandas"):
+        import_module(module)  # once, for all the processes that are started
     warnings.simplefilter("ignore")
     for asked in sys.argv[4:]:
         kill(Path(sys.argv[1]), asked, int(sys.argv[2]), int(sys.argv[3]))

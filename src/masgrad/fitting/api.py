@@ -33,6 +33,7 @@ OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)
 PATH_KEYWORDS = (
     *("offset", "exposure", "formula", "memory", "block_size", "threads", "engine", "client"),
     *("scheduler", "seed", "progress"),
+    *("checkpoint", "every", "resume"),
 )
 
 

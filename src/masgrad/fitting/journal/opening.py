@@ -38,7 +38,7 @@ def journal_of(function: str, model: Model, data: Any, options: Options, **more:
 def _as_stored(data: Any) -> Any:
     """Data, with files in the place of their paths, and of Dask's collections their outlines."""
     if is_paths(data):
-        return digest_files(expand(data))
+        return [digest_files(expand(data))]
     if is_dataset(data) and getattr(data, "files", None):
         return digest_files(data.files), str(data.schema)
     if is_from("dask.array", data, "Array"):
@@ -60,5 +60,6 @@ def kept(journal: Journal) -> Iterator[None]:
     if journal.path is not None and journal.stopped:
         say(
             InterruptedWarning,
-            f"the same call with resume=True goes on from {journal.path}",
+            "stopped by Ctrl-C: the fit is saved, and the same call with resume=True goes on from "
+            f"{journal.path}",
         )
