@@ -182,6 +182,8 @@ def fit(
     on_bad_rows: Annotated[str, _meaning("on_bad_rows")] = _default("on_bad_rows"),
     method: Annotated[str, _meaning("method")] = _default("method"),
     memory: Annotated[str, _meaning("memory")] = _default("memory"),
+    engine: Annotated[str | None, _meaning("engine")] = None,
+    scheduler: Annotated[str | None, _meaning("scheduler")] = None,
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
     quiet: Quiet = False,
@@ -199,6 +201,7 @@ def fit(
     reads = int(passes) if re.fullmatch("-?[0-9]{1,9}", passes) else passes
     named = {"weights": weights, "offset": offset, "exposure": exposure}
     named |= {"clusters": clusters or None, "time": time, "unit": unit, "lags": lags}
+    named |= {"engine": engine, "scheduler": scheduler}
     given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
     given |= {"small_sample": small_sample, "time_gaps": time_gaps, "weights_type": weights_type}

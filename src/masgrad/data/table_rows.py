@@ -92,7 +92,7 @@ def _open(
     if is_dask_frame(data):
         from masgrad.data.shards.frames import DaskFrame
 
-        return DaskFrame(data, columns)
+        return DaskFrame(data, columns, opening.client)
     if is_paths(data):
         paths = expand(data)
         columns = columns or column_names(paths[0])[:1]  # of an intercept alone, to count rows

@@ -34,7 +34,7 @@ class View(Source):
     def _of(self, source: Source) -> Source:
         """The same view of another source."""
         other = copy.copy(self)
-        other.source, other.spread = source, None
+        other.source, other.shards, other.spread = source, None, None
         return other
 
     def place(self, row: int) -> str:

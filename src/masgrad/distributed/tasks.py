@@ -7,6 +7,8 @@ tried again, since a disk or a network may have been the reason; errors that mas
 purpose would come again, and are results.
 """
 
+import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +30,14 @@ class Failed:
     error: BaseException
 
 
+@contextlib.contextmanager
+def quiet_about_size() -> Iterator[None]:
+    """Inside, Dask does not warn of large graphs, as those of collections made in memory are."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield
+
+
 class Tasks:
     """Runs tasks on the workers of a cluster.
 
@@ -40,7 +50,6 @@ class Tasks:
     def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any]):
         self.client, self.names, self.data = client, names, list(data)
         self._parts: dict[str, Any] = {}
-        self.bytes_sent, self.rounds = 0, 0
 
     def each(
         self,
@@ -72,7 +81,6 @@ class Tasks:
     ) -> list[Any]:
         from dask.delayed import delayed
 
-        self.rounds += 1
         for digest, part in parts.items():
             if digest not in self._parts:
                 self._parts[digest] = self._hold(part)
@@ -83,7 +91,8 @@ class Tasks:
             task(call, told, held, shard, data)
             for shard, data in zip(each, self.data[len(self.data) - len(each) :], strict=True)
         ]
-        return self.client.compute(tasks, retries=RETRIES)
+        with quiet_about_size():
+            return self.client.compute(tasks, retries=RETRIES)
 
     def _hold(self, value: Any) -> Any:
         """A value that any worker can get, and get again should the one that has it die."""

@@ -177,7 +177,7 @@ def _rows(
     if arrays:
         from masgrad.fitting.rows import dask_arrays  # for such data alone
 
-        beside: dict[str, Any] = {"left_out": missing, "client": client}
+        beside: dict[str, Any] = {"left_out": missing, "client": client, "memory": memory}
         if isinstance(model, GLM):
             return dask_arrays.dask_regression(model, data, block, roles, groups, **beside), None
         return dask_arrays.dask_rows(model, data, block, roles["weights"], groups, **beside), None

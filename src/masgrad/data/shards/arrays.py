@@ -42,24 +42,33 @@ class DaskArrays(View):
         chunks: of the arrays side by side, as delayed objects.
         names: of the columns of X.
         count: number of rows, if known.
+        client: of the cluster that computes chunks; None for Dask's default.
     """
 
     source: Stream
 
     def __init__(
-        self, stream: Stream, chunks: list[Any], names: tuple[str, ...], count: int | None
+        self,
+        stream: Stream,
+        chunks: list[Any],
+        names: tuple[str, ...],
+        count: int | None,
+        client: Any = None,
     ):
         super().__init__(stream)
-        self.chunks, self.names, self.count, self.where = chunks, names, count, ""
+        stream.start = lambda: (computed(chunk, client) for chunk in chunks)
+        self.chunks, self.client = chunks, client
+        self.names, self.count, self.where = names, count, ""
 
     def outline(self) -> Source:
         other = self._of_chunks(lambda: iter(()))
-        other.chunks, other.shards, other.spread = [], None, None
+        other.chunks, other.client, other.shards, other.spread = [], None, None, None
         return other
 
     def part(self, shard: ArrayShard, data: Chunk) -> Source:
         other = self._of_chunks(lambda: iter((data,)))
-        other.where, other.spread = f" of {shard.name}", None
+        other.where = f" of {shard.name}"
+        other.shards = other.spread = None
         return other
 
     def blocks(self, rng: np.random.Generator | None = None) -> Generator[Rows]:
@@ -86,13 +95,8 @@ class DaskArrays(View):
         order = rng.permutation(len(self.chunks)).tolist()
         few = order[:FEW_PARTITIONS]
         for number in few:
-            yield computed(first_rows(self.chunks[number]))
+            yield computed(first_rows(self.chunks[number]), self.client)
         for number in order:
             start = FEW_ROWS if number in few else 0
-            chunk = computed(self.chunks[number])
+            chunk = computed(self.chunks[number], self.client)
             yield {name: part[start:] for name, part in chunk.items()}
-
-
-def one_by_one(chunks: list[Any]) -> Callable[[], Iterator[Chunk]]:
-    """A function that starts a stream of the chunks."""
-    return lambda: map(computed, chunks)

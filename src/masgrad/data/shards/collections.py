@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from masgrad.distributed.tasks import quiet_about_size
 from masgrad.errors import InputError, MissingPackageError
 from masgrad.types import is_from
 
@@ -45,10 +46,11 @@ def partitions_of(data: Any) -> list[Any]:
     return list(data.to_delayed())
 
 
-def computed(partition: Any) -> Any:
-    """A partition, on this machine."""
+def computed(partition: Any, client: Any = None) -> Any:
+    """A partition, brought to this process; computed by a cluster, or as Dask does by default."""
     try:
-        return partition.compute()
+        with quiet_about_size():
+            return partition.compute(scheduler=client)
     except ImportError as error:  # such as pyarrow for a Dask data frame
         raise MissingPackageError(str(error)) from error
 
@@ -70,6 +72,17 @@ def rows_of(named: Mapping[str, Any]) -> int | None:
     """The number of rows of collections that stand side by side, if it is known."""
     known = [sum(found) for found in map(_lengths, named.values()) if found is not None]
     return known[0] if known else None
+
+
+def size_of(named: Mapping[str, Any]) -> float:
+    """Bytes of arrays, infinite if that is not known, as of data frames."""
+    sizes = [
+        np.nan
+        if is_from("dask.dataframe", data, "DataFrame", "Series")
+        else np.asarray(data.nbytes)
+        for data in named.values()
+    ]
+    return float(np.sum(sizes)) if np.isfinite(sizes).all() else np.inf
 
 
 def aligned(named: Mapping[str, Any]) -> list[Any]:

@@ -45,23 +45,23 @@ class FileShard(TableShard):
         return checked(medium, outline, self.name)
 
 
-def shards_of_files(medium: Csv | Ipc | Parquet, rows: int = SHARD_ROWS) -> list[FileShard]:
-    """Shards of about so many rows, in the order of the rows."""
+def shards_of_files(medium: Csv | Ipc | Parquet) -> list[FileShard]:
+    """Shards of about SHARD_ROWS rows, in the order of the rows."""
     if isinstance(medium, Parquet):
-        return [shard for k in range(len(medium.paths)) for shard in _of_parquet(medium, k, rows)]
+        return [shard for k in range(len(medium.paths)) for shard in _of_parquet(medium, k)]
     held = medium.with_rows if isinstance(medium, Csv) else medium.counts
     absolute = medium.files.absolute
     return [FileShard(path) for path, rows in zip(absolute, held, strict=True) if rows]
 
 
-def _of_parquet(medium: Parquet, number: int, rows: int) -> Iterator[FileShard]:
+def _of_parquet(medium: Parquet, number: int) -> Iterator[FileShard]:
     """The row groups of a file, as many together as make a shard."""
     footer, path = medium.footers[number], medium.files.absolute[number]
     held, size, start = [], 0, 0
     for group in range(footer.num_row_groups):
         held.append(group)
         size += footer.row_group(group).num_rows
-        if size >= rows or group == footer.num_row_groups - 1:
+        if size >= SHARD_ROWS or group == footer.num_row_groups - 1:
             if size:
                 yield FileShard(path, tuple(held), f", rows {start} to {start + size - 1}")
             held, size, start = [], 0, start + size

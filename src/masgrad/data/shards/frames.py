@@ -62,15 +62,16 @@ class DaskFrame(Medium):
     Args:
         data: the data frame.
         columns: the columns to read.
+        client: of the cluster that computes partitions; None for Dask's default.
     """
 
     where = "the Dask data frame"
 
-    def __init__(self, data: Any, columns: Sequence[str]):
+    def __init__(self, data: Any, columns: Sequence[str], client: Any = None):
         present = list(map(str, data.columns))
         check_columns(self.where, columns, present)
         data = data[list(columns) or present[:1]]
-        self.partitions = partitions_of(data)
+        self.partitions, self.client = partitions_of(data), client
         self.meta = data._meta
         self.first = self._first_with_rows()
         self.types = self.first.types
@@ -78,7 +79,7 @@ class DaskFrame(Medium):
     def _first_with_rows(self) -> Memory:
         """Rows of the first partition that has some: an empty one may not know its types."""
         for partition in self.partitions:
-            frame = computed(first_rows(partition))
+            frame = self._computed(first_rows(partition))
             if len(frame):
                 return Memory(frame, list(frame.columns))
         raise InputError(f"{self.where} has no rows; at least one observation is needed")
@@ -98,8 +99,11 @@ class DaskFrame(Medium):
             yield batch.slice(few.get(number, 0))
 
     def _batch(self, partition: Any, number: int, columns: Sequence[str]) -> pa.RecordBatch:
-        shard = FrameShard(number).open(Outline(self.types, None), computed(partition))
+        shard = FrameShard(number).open(Outline(self.types, None), self._computed(partition))
         return next(iter(shard.batches(None, columns)))
+
+    def _computed(self, partition: Any) -> Any:
+        return computed(partition, self.client)
 
     def declared(self, name: str) -> Sequence[Any] | None:
         values = self.meta[name]
@@ -109,7 +113,7 @@ class DaskFrame(Medium):
 
     def stored_place(self, row: int) -> str:
         for number, partition in enumerate(self.partitions):
-            rows = len(computed(partition))
+            rows = len(self._computed(partition))
             if row < rows:
                 return f"row {row} of partition {number}"
             row -= rows

@@ -33,7 +33,7 @@ class Shards:
         data: Sequence[Any],
         check: Callable[[], None] = lambda: None,
     ):
-        self.shards, self.data, self.check = shards, data, check
+        self.client, self.shards, self.data, self.check = client, shards, data, check
         self.tasks = Tasks(client, [shard.name for shard in shards], data)
 
     def find(self, medium: Medium, names: Sequence[str], weight: str | None) -> dict[str, Found]:
@@ -43,7 +43,7 @@ class Shards:
     def held(self, number: int) -> Any:
         """The data of a shard, brought to this process."""
         data = self.data[number]
-        return None if data is None else computed(data)
+        return None if data is None else computed(data, self.client)
 
 
 def shards_of(medium: Medium, client: Any) -> Shards:

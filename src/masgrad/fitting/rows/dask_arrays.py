@@ -9,8 +9,8 @@ from masgrad.data.arrays import BLOCK
 from masgrad.data.block import Block
 from masgrad.data.groupings.given import ArrayGroups, Asked, check_is_array
 from masgrad.data.left_out import LeftOut, Tally
-from masgrad.data.shards.arrays import ArrayShard, Chunk, DaskArrays, one_by_one
-from masgrad.data.shards.collections import aligned, is_dask_frame, rows_of
+from masgrad.data.shards.arrays import ArrayShard, Chunk, DaskArrays
+from masgrad.data.shards.collections import aligned, is_dask_frame, rows_of, size_of
 from masgrad.data.source import Stream
 from masgrad.errors import InputTypeError
 from masgrad.fitting.rows.loss import rows_of_block
@@ -29,6 +29,7 @@ def dask_regression(
     *,
     left_out: LeftOut | None,
     client: Any,
+    memory: int,
 ) -> DaskArrays:
     """The rows of X and y, and what stands beside them.
 
@@ -40,6 +41,7 @@ def dask_regression(
         groups: clusters and the like, as arrays.
         left_out: which rows are left out.
         client: of the cluster that reads them; None if this process does.
+        memory: bytes of chunks that a worker may keep from one read to the next.
     """
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise InputTypeError("a regression on Dask arrays needs (X, y), or a formula and a table")
@@ -51,7 +53,8 @@ def dask_regression(
     check = regression_checker(model, coded, missing, parts)
     names = tuple(map(str, X.columns)) if is_dask_frame(X) else ()
     count = rows_of(named) if roles["weights"] is None and not missing else None
-    return _source(named, names, count, client, _stream(check, block, True, coded, left_out))
+    stream = _stream(check, block, True, coded, left_out)
+    return _source(named, names, count, stream, client, memory)
 
 
 def dask_rows(
@@ -63,6 +66,7 @@ def dask_rows(
     *,
     left_out: LeftOut | None,
     client: Any,
+    memory: int,
 ) -> DaskArrays:
     """The rows of another loss: an array, or a pytree of arrays; the others as above."""
     import jax
@@ -80,7 +84,8 @@ def dask_rows(
         return rows_of_block(model, carried, tally, coded=coded, missing=missing)
 
     count = rows_of(named) if weights is None and not missing else None
-    return _source(named, (), count, client, _stream(check, block, False, coded, left_out))
+    stream = _stream(check, block, False, coded, left_out)
+    return _source(named, (), count, stream, client, memory)
 
 
 def _stream(
@@ -96,11 +101,18 @@ def _stream(
 
 
 def _source(
-    named: Mapping[str, Any], names: tuple[str, ...], count: int | None, client: Any, stream: Stream
+    named: Mapping[str, Any],
+    names: tuple[str, ...],
+    count: int | None,
+    stream: Stream,
+    client: Any,
+    memory: int,
 ) -> DaskArrays:
+    """The rows of arrays; few enough are kept by the workers, others computed in every read."""
     chunks = aligned(named)
-    stream.start = one_by_one(chunks)
-    source = DaskArrays(stream, chunks, names, count)
+    if client is not None and size_of(named) <= memory * len(client.nthreads()):
+        chunks = client.persist(chunks)
+    source = DaskArrays(stream, chunks, names, count, client)
     if client is not None:
         from masgrad.data.shards.shards import Shards  # pyarrow
 

@@ -35,14 +35,12 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
                 )
         yield here, None
         return
-    import dask.config  # for such fits alone
-
-    from masgrad.distributed.cluster import cluster
+    from masgrad.distributed.cluster import cluster  # for such fits alone
 
     client = options.client
     if client is None and options.scheduler is None:
         client = _of_user()
-    with cluster(client, options.scheduler) as found, dask.config.set(scheduler=found):
+    with cluster(client, options.scheduler) as found:
         yield here, found
 
 
