@@ -14,7 +14,7 @@ from masgrad.checkpoints import file, fingerprint
 from masgrad.checkpoints.saver import Saver
 from masgrad.data.tables import parquet
 from masgrad.errors import CheckpointError, InterruptedWarning
-from masgrad.fitting.journal import journal
+from masgrad.fitting.journal import recorded
 from masgrad.fitting.objective.monitor import Monitor
 from resumable import FITS, told
 
@@ -217,7 +217,7 @@ def test_a_stream_of_other_blocks_is_refused(again, folder, killed, tmp_path):
 
 def test_totals_that_are_large_are_written_once(folder, killed, tmp_path, monkeypatch):
     """Each in a file of its own, which no later save writes again; a lost one is an error."""
-    monkeypatch.setattr(journal, "VOLUME_BYTES", 1 << 16)
+    monkeypatch.setattr(recorded, "VOLUME_BYTES", 1 << 16)
     killed(18)
     call = {"checkpoint": tmp_path / "c", "resume": True, "every": 0}
     with pytest.raises(Killed):

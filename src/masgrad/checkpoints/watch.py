@@ -23,11 +23,11 @@ class Watch:
 
     Args:
         name: what to delete if the blocks are others, for the message.
+        expected: the number of blocks that was seen before, and their checksum.
     """
 
-    def __init__(self, name: Any):
-        self.name, self.seen = name, (0, 0)
-        self.expected: tuple[int, int] = 0, 0
+    def __init__(self, name: Any, expected: tuple[int, int] = (0, 0)):
+        self.name, self.expected, self.seen = name, expected, (0, 0)
 
     def over(self, start: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
         """The same function, whose blocks are seen on their way."""
@@ -68,9 +68,9 @@ def checksum(value: Any, total: int = 0) -> int:
 
 def _of_array(value: Any, total: int) -> int:
     if is_from("pandas", value, "DataFrame", "Series"):
-        from pandas import util  # pyright: ignore
+        import pandas as pd
 
-        value = util.hash_pandas_object(value, index=False).to_numpy()
+        value = pd.util.hash_pandas_object(value, index=False).to_numpy()  # pyright: ignore
     elif is_from("pyarrow", value, "Table", "RecordBatch", "Array", "ChunkedArray"):
         return checksum(value.to_pandas(), total)
     elif is_from("polars", value, "DataFrame", "Series"):

@@ -18,7 +18,6 @@ from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import ColumnGroups
 from masgrad.data.groupings.grouping import Grouping, check_keys
 from masgrad.data.left_out import LeftOut
-from masgrad.data.pieces import Pieces
 from masgrad.data.regression import Place, beside, label, only, shown, weigh
 from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.shards.outline import Outline, TableShard
@@ -31,6 +30,7 @@ from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.levels import Coder, check_codes, lookup
 from masgrad.data.tables.medium import Columns, Medium, codes_of, grouped, length_of
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_paths, kind
+from masgrad.data.tables.pieces import Pieces
 from masgrad.errors import InputError
 from masgrad.types import Rows
 

@@ -9,7 +9,6 @@ from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import Fitted, with_omitted
 from masgrad.fitting.journal.journal import Journal
-from masgrad.fitting.journal.learned import Memory
 from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
 from masgrad.fitting.options import KEYWORDS, Options
@@ -157,7 +156,7 @@ def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     carried |= {"client": client, "remember": journal.remember}
     source, terms = as_source(model, data, formula, memory, block, **carried)
-    journal.follow(Memory(source, left_out))
+    journal.follow(source, left_out)
     if client is not None:
         spread_over(source, left_out, data, journal)
     return Task(model, source, terms, options, left_out=left_out, journal=journal)

@@ -11,7 +11,8 @@ from masgrad.checkpoints.saver import Saver, check_checkpoint
 from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.tables.paths import expand, is_dataset, is_paths
 from masgrad.errors import InterruptedWarning, say
-from masgrad.fitting.journal.journal import NO_JOURNAL, Journal, Recorded
+from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
+from masgrad.fitting.journal.recorded import Recorded
 from masgrad.fitting.options import Options
 from masgrad.models.model import Model
 from masgrad.types import is_from
@@ -25,9 +26,10 @@ def journal_of(function: str, model: Model, data: Any, options: Options, **more:
 
     `more` is whatever else decides its digits.
     """
-    path = check_checkpoint(options.checkpoint, options.every, options.resume)
-    if path is None:
+    if options.checkpoint is None and not options.resume:
         return NO_JOURNAL
+    path = check_checkpoint(options.checkpoint, options.every, options.resume)
+    assert path is not None
     asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
     call = fingerprint(function=function, model=model, data=_as_stored(data), **asked, **more)
     saver = Saver(path, "fit", call, options.every)
