@@ -11,6 +11,7 @@ with the sums over the rows read so far.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -154,20 +155,26 @@ class Reader:
             if self.monitor.interrupted:
                 return
 
-    def each_block(
+    def gathered(
         self,
         work: Callable[[Rows], Done],
+        take: Callable[[Any, Done], None],
+        state: Any,
         workers: int | None = None,
         cut: Cut = ALL_BLOCKS,
-        *,
-        whole: bool = True,
-    ) -> Generator[Done]:
-        """Results of `work` on every block, or on other pieces, in order; rows are counted.
-
-        The length of a read of the whole source is checked.
-        """
-        parts = self._counted(self._of_pieces(work, workers, cut), whole)
-        return (done for rows, done in parts if rows)
+    ) -> Any:
+        """The state, once it has taken the result of `work` on every block, in their order."""
+        page = self.journal.page(work, self.monitor)
+        if page.answered:
+            return page.total
+        state = state if page.total is None else page.total
+        parts = self._of_pieces(work, workers, cut, page.blocks)
+        with page:
+            for rows, part in self._counted(parts, True, page.rows):
+                if rows:
+                    take(state, part)
+                page.note(state, rows)
+        return state
 
     def total(
         self,
@@ -197,7 +204,7 @@ class Reader:
             return page.total
         total, spread = page.total, None if cut.is_local else self.source.spread
         if spread is None:
-            plus, parts = addition.plus, self._of_pieces(work, workers, after(cut, page.blocks))
+            plus, parts = addition.plus, self._of_pieces(work, workers, cut, page.blocks)
         else:
             shards = spread.totals(self.source, work, cut, addition, page.blocks)
             plus, parts = addition.joined, shards
@@ -220,7 +227,7 @@ class Reader:
             page = quiet.journal.page(test, quiet.monitor)
             if page.answered:
                 return page.total is not False
-            parts = quiet._counted(quiet._of_pieces(test, None, after(cut, page.blocks)), False)
+            parts = quiet._counted(quiet._of_pieces(test, None, cut, page.blocks), False)
             with page, closing(parts):
                 for rows, holds in parts:
                     page.note(holds is not False, rows)
@@ -233,13 +240,16 @@ class Reader:
         return [(rows, done) for rows, done in self._of_pieces(work, 1, cut) if rows]
 
     def _of_pieces(
-        self, work: Callable[[Rows], Done], workers: int | None, cut: Cut
+        self, work: Callable[[Rows], Done], workers: int | None, cut: Cut, done: int = 0
     ) -> Iterator[tuple[int, Done]]:
-        """The number of rows of every piece, and the result of `work` on them if there are any."""
+        """The number of rows of every piece, and the result of `work` on them if there are any.
+
+        The first pieces are passed over if they are `done`.
+        """
         if self.source.spread is not None and not cut.is_local:
-            yield from self.source.spread.each(self.source, work, cut)
+            yield from islice(self.source.spread.each(self.source, work, cut), done, None)
             return
-        pieces, make = cut.pieces(self.source)
+        pieces, make = after(cut, done).pieces(self.source)
         workers = workers or self.threads_for(self.source.count)
 
         def counted(piece: Any) -> tuple[int, Any]:
