@@ -102,6 +102,18 @@ FITS = {
     "combined clusters": lambda folder, **k: of_parquet(folder, clusters="firm^year", **k),
     "CR2": lambda folder, **k: of_parquet(folder, clusters="year", cov_type="CR2", **k),
     "HAC": lambda folder, **k: of_parquet(folder, "score ~ a + b", "gaussian", cov_type="HAC", **k),
+    "scores by time": lambda folder, **k: of_parquet(
+        folder, "score ~ a + b", "gaussian", cov_type="DK", time="year", **k
+    ),
+    "within units": lambda folder, **k: of_parquet(
+        folder, "score ~ a + b", "gaussian", cov_type="HAC", unit="firm", time="time", lags=2, **k
+    ),
+    "effects of an iterator": lambda folder, **k: mg.glm(
+        "score ~ a + b | firm", frames(folder), cov_type="nonrobust", **k
+    ),
+    "effects in little memory": lambda folder, **k: of_parquet(
+        folder, "y ~ a + b | firm + year", memory="1MB", **k
+    ),
     "effects": lambda folder, **k: of_parquet(
         folder, "count ~ a + b | firm + year", "poisson", clusters="firm", **k
     ),

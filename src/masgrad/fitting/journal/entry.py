@@ -18,10 +18,11 @@ class Packed(NamedTuple):
     @classmethod
     def of(cls, value: Any, live: Sequence[Any]) -> "Packed":
         arrays, structure = encode(value, live)
-        return cls([a.copy("K") for a in arrays], json.dumps(structure))
+        return cls(_copies(arrays), json.dumps(structure))
 
     def value(self, live: Sequence[Any]) -> Any:
-        return decode(self.arrays, json.loads(self.structure), live)
+        """The value, which a fit may change: the copies stay as they are, to be saved again."""
+        return decode(_copies(self.arrays), json.loads(self.structure), live)
 
     @property
     def size(self) -> int:
@@ -52,3 +53,8 @@ class Entry(NamedTuple):
     @property
     def size(self) -> int:
         return self.total.size + self.monitor.size + self.learned.size
+
+
+def _copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Copies of the arrays in the same order of memory: products round as they did."""
+    return [a.copy("K") for a in arrays]
