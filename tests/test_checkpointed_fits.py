@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,6 +95,28 @@ def test_processes_that_are_killed_lose_nothing(folder):
 @pytest.mark.parametrize("seed", range(2))
 def test_two_hundred_kills(folder, seed):
     killed_by_a_process(folder, seed, 5, FITS)
+
+
+def test_another_interpreter_goes_on(folder, killed, tmp_path):
+    names, whole = ["csv", "custom loss", "effects"], []
+    for name in names:
+        whole.append(told(FITS[name](folder), tmp_path))
+        killed(6)
+        with pytest.raises(Killed):
+            FITS[name](folder, checkpoint=tmp_path / name, every=0)
+    script = """
+import sys
+from pathlib import Path
+from resumable import FITS, told
+data, folder, *names = map(Path, sys.argv[1:])
+for name in names:
+    print(told(FITS[str(name)](data, checkpoint=folder / name, resume=True), folder))
+"""
+    call = [sys.executable, "-c", script, folder, tmp_path, *names]
+    run = subprocess.run(
+        call, capture_output=True, text=True, check=True, cwd=Path(resumable.__file__).parent
+    )
+    assert run.stdout.splitlines() == whole
 
 
 @pytest.mark.parametrize("name", ["parquet", "generator", "single read"])
