@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import masgrad as mg
 from masgrad import cli
+from masgrad.checks import as_bytes
 from masgrad.data.source import Arrays, prefetch
 from masgrad.errors import (
     IdentificationWarning,
@@ -22,7 +23,6 @@ from masgrad.errors import (
     SeparationWarning,
 )
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
-from masgrad.fitting.options import as_bytes
 from scenarios import regression
 
 

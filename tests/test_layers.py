@@ -19,6 +19,7 @@ LAYERS = [
         "cores",
         "progress",
     ],
+    ["stores"],
     ["distributed"],
     ["checkpoints"],
     ["data"],

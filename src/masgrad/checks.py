@@ -1,10 +1,13 @@
-"""Arguments that are one number: checked, or an error that says what is needed."""
+"""Arguments that are one number or word: checked, or an error that says what is needed."""
 
 import math
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
 from masgrad.errors import InputError, InputTypeError
+
+UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
@@ -46,3 +49,35 @@ def as_size(name: str, value: Any, zero: bool = False) -> float:
     if number and not 1e-70 < number < 1e70:
         raise InputError(f"{name}={number:g}; a number between 1e-70 and 1e70 is needed")
     return number
+
+
+def as_bytes(memory: str | int) -> int:
+    """A size such as "512MB", or a number of bytes."""
+    if isinstance(memory, str):
+        text = memory.strip().upper().replace("IB", "B")
+        for unit in sorted(UNITS, key=len, reverse=True):
+            if text.endswith(unit):
+                try:
+                    memory = float(text.removesuffix(unit)) * UNITS[unit]  # pyright: ignore
+                    break
+                except ValueError:
+                    pass
+    if isinstance(memory, str | bool) or not 2**20 <= memory < math.inf:
+        raise InputError(f"memory={memory!r}; a size of at least a megabyte is needed: '512MB'")
+    return int(memory)
+
+
+def whole(name: str, least: int) -> Callable[[Any], int]:
+    """The check of a whole number that is at least `least`."""
+    return lambda value: check_count(name, value, least)
+
+
+def one_of(name: str, choices: tuple[str, ...]) -> Callable[[Any], str]:
+    """The check of a keyword that is one of several words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise InputError(f"{name}={value!r} is not known; use one of {', '.join(choices)}")
+        return value
+
+    return check

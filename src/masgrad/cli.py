@@ -13,6 +13,8 @@ import typer
 from masgrad.errors import MasgradError, printable
 from masgrad.fitting.options import KEYWORDS
 from masgrad.interrupts import heard, postponed
+from masgrad.stores.path import as_storage_options, located
+from masgrad.stores.secrets import options_in_words
 from masgrad.version import __version__
 
 app = typer.Typer(
@@ -65,6 +67,15 @@ Level = Annotated[
 ]
 Saved = Annotated[
     Path, typer.Argument(metavar="RESULT", help="A result saved by `masgrad fit --save`.")
+]
+Connection = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        help="Option of the connection to a store, for files such as s3://bucket/a.parquet: "
+        "anon=true; several by repeating it. Keys are better given by the environment.",
+    ),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="No progress bar and no notes; warnings stay.")
@@ -189,6 +200,7 @@ def fit(
     resume: Annotated[bool, _meaning("resume", "--resume")] = False,
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+    connection: Connection = None,
     quiet: Quiet = False,
 ) -> None:
     """Estimates with confidence intervals, in one or two reads of the data.
@@ -211,6 +223,7 @@ def fit(
     given |= {"small_sample": small_sample, "time_gaps": time_gaps, "weights_type": weights_type}
     given |= {"missing": missing, "on_bad_rows": on_bad_rows, "every": every, "resume": resume}
     with _of_options():
+        given |= {"storage_options": options_in_words(connection)}
         usual = "gaussian" if data else "poisson"  # the bundled example counts
         keywords = fit_keywords(family or usual, link, l1, l2, seed=seed, **given)
     done = fit_files(data or [], formula, save=save, level=level, quiet=quiet, **keywords)
@@ -260,6 +273,7 @@ def predict(
         ),
     ] = None,
     which: Annotated[str, typer.Option(help="mean, or linear: the linear predictor.")] = "mean",
+    connection: Connection = None,
     quiet: Quiet = False,
 ) -> None:
     """The mean response for every row, in the order of the rows.
@@ -271,7 +285,9 @@ def predict(
 
     with _of_options():
         check_predictions(out, which)
-    predict_files(result, data, out, interval=interval, which=which, quiet=quiet)
+        options = options_in_words(connection)
+    asked: dict[str, Any] = {"interval": interval, "which": which, "storage_options": options}
+    predict_files(result, data, out, quiet=quiet, **asked)
 
 
 @app.command(
@@ -313,6 +329,7 @@ def plan(
     gap: Annotated[float | None, typer.Option(help="Without a file: L(start) - min L.")] = None,
     dim: Annotated[int | None, typer.Option(help="Without a file: number of parameters.")] = None,
     v_max: Annotated[float | None, typer.Option(help="Without a file: max ||V||.")] = None,
+    connection: Connection = None,
 ) -> None:
     """The steps and rows that the theorems require: T, n, eta and beta as a table."""
     constants = {"alpha": alpha, "gamma": gamma, "gap": gap, "dim": dim, "v_max": v_max}
@@ -329,7 +346,9 @@ def plan(
         return
     _cache_compilations()
     wanted = [c.strip() for c in columns.split(",")] if columns else None
-    design = Design(data, response, wanted, intercept)
+    with _of_options():
+        options = as_storage_options(options_in_words(connection))
+    design = Design(located(data, options), response, wanted, intercept)
     plan_files(design, model, goals, radius=radius, ridge=ridge)
 
 

@@ -11,11 +11,13 @@ import functools
 import hashlib
 import os
 import types
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from masgrad.stores.path import AnyPath, StorePath, side_by_side
+from masgrad.stores.secrets import StorageOptions
 from masgrad.types import is_from
 
 ALL_BYTES = 2**20
@@ -37,9 +39,12 @@ def digest(value: Any) -> str:
     return _Digest().of(value).hex()[:16]
 
 
-def digest_files(paths: list[Path]) -> str:
-    """The same for files: their sizes, times of change and some of their bytes, not their names."""
-    return digest([_file(path) for path in paths])
+def digest_files(paths: Sequence[AnyPath]) -> str:
+    """The same for files: their sizes, times of change and some of their bytes, not their names.
+
+    Of a file at a store its size and its mark there (ETag) count, or the time of its change.
+    """
+    return digest(side_by_side(_file, paths))
 
 
 def spread(count: int, most: int) -> np.ndarray:
@@ -75,6 +80,10 @@ class _Digest:
             return _hash("dict", *(self.of(part) for pair in value.items() for part in pair))
         if isinstance(value, os.PathLike):
             return _hash("path", os.fspath(value))
+        if isinstance(value, StorePath):
+            return _hash("path", str(value))
+        if isinstance(value, StorageOptions):  # keys expire, and are nobody's business
+            return _hash("storage options")
         return self._table_or_object(value)
 
     def _array(self, value: Any) -> bytes:
@@ -179,8 +188,10 @@ def _names(code: types.CodeType) -> list[str]:
     return [*code.co_names, *inner]
 
 
-def _file(path: Path) -> list:
+def _file(path: AnyPath) -> list:
     """Size, time of change and some bytes of a file."""
+    if isinstance(path, StorePath):
+        return _stored(path)
     status = os.stat(path)
     total = hashlib.sha256()
     with open(path, "rb") as file:
@@ -191,3 +202,9 @@ def _file(path: Path) -> list:
         file.seek(max(0, status.st_size - END_BYTES))
         total.update(file.read())
     return [status.st_size, status.st_mtime_ns, total.hexdigest()]
+
+
+def _stored(path: StorePath) -> list:
+    """The same at a store; its last bytes where nothing tells of changes."""
+    size, mark = path.status()
+    return [size, mark or path.read(max(0, size - END_BYTES), size)]

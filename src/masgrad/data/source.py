@@ -94,6 +94,12 @@ class Source(abc.ABC):
         """The rows of a shard, seen as an outline says; `data` are those that were sent."""
         raise NotImplementedError
 
+    def read_by(self, spread: Any) -> "Source":
+        """The same rows, summed where they are."""
+        other = copy.copy(self)
+        other.spread = spread
+        return other
+
     def named(self, names: tuple[str, ...]) -> "Source":
         """The same rows for a loss whose parameters have names of their own."""
         if names == self.names:

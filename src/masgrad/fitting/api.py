@@ -17,11 +17,12 @@ from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.spread.engine import engine_of, spread_over
+from masgrad.fitting.spread.engine import engine_of, read_by_workers
 from masgrad.fitting.task import Task, refuse_effects
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
 from masgrad.penalties.penalty import Penalty
+from masgrad.stores.path import located
 from masgrad.types import float64
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ POSITIONAL = ("passes", "penalty", "weights")
 OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)
 PATH_KEYWORDS = (
     *("offset", "exposure", "formula", "memory", "block_size", "threads", "engine", "client"),
-    *("scheduler", "seed", "progress"),
-    *("checkpoint", "every", "resume"),
+    *("scheduler", "seed", "progress", "storage_options", "checkpoint", "every", "resume"),
 )
 
 
@@ -52,8 +52,9 @@ def fit(
         model: the loss: `Linear()`, `Logistic()`, `Poisson()`, `CustomLoss(fn, dim)`, ...
         data: (X, y) as arrays, memory maps or a data frame and a column; for other losses an array
             or a pytree; an iterator of such blocks, which is read once; a `Stream`; with a formula
-            a data frame, or Parquet, Arrow and CSV files (a path, a glob, or a list). A
-            `CustomLoss` takes tables and files without a formula: a row is a dictionary of columns.
+            a data frame, or Parquet, Arrow and CSV files (a path, a glob, or a list; of this
+            machine or a store, "s3://bucket/part-*.parquet"). A `CustomLoss` takes tables and files
+            without a formula: a row is a dictionary of columns.
         keywords:
 
     Example:
@@ -152,13 +153,13 @@ def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal
             f"exposure is for the log link, and this is the {family.link} link; give offset="
         )
     formula, memory, block = options.formula, options.memory, options.block_size
-    left_out = options.left_out
+    left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     carried |= {"client": client, "remember": journal.remember}
     source, terms = as_source(model, data, formula, memory, block, **carried)
     journal.follow(source, left_out)
     if client is not None:
-        spread_over(source, left_out, data, journal)
+        source = read_by_workers(source, left_out, data, journal)
     return Task(model, source, terms, options, left_out=left_out, journal=journal)
 
 
@@ -174,7 +175,7 @@ def glm(
             "- 1". Columns of text are categories. After a bar stand fixed effects, of any number of
             levels: "y ~ a | firm + year", "y ~ a | firm^year".
         data: a table (pandas, polars, pyarrow), or Parquet, Arrow and CSV files: a path, glob,
-            directory or a list.
+            directory or a list, of this machine or a store, "s3://bucket/part-*.parquet".
         family: "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "tweedie(1.5)" or
             "negative_binomial(1.0)"; or a model such as `Tweedie(1.5)`.
         link: "probit", "cloglog", ...; by default the canonical one (log for the last two).

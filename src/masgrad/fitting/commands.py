@@ -32,6 +32,7 @@ from masgrad.models.glm import GLM
 from masgrad.penalties.penalty import Penalty
 from masgrad.penalties.separable import L1, L2, ElasticNet
 from masgrad.progress import Progress
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 ROW_GROUP = 1 << 16
@@ -170,11 +171,13 @@ def predict_files(
     interval: float | None,
     which: str,
     quiet: bool,
+    storage_options: dict[str, Any] | None = None,
 ) -> None:
     """Write the predictions of a saved result for every row of some files."""
     progress = False if quiet else None
     with _plain_warnings():
-        count = write_predictions(load(path), list(data), out, interval, which, progress=progress)
+        rows = located(list(data), as_storage_options(storage_options))
+        count = write_predictions(load(path), rows, out, interval, which, progress=progress)
     if out is not None:
         _tell(f"saved: {out} ({count:,} rows)", quiet)
 

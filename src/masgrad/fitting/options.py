@@ -4,15 +4,16 @@
 reads defaults and meanings from here. `Options` holds the checked values.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from masgrad.checkpoints import SECONDS
-from masgrad.checks import as_size, check_count
+from masgrad.checks import as_bytes, as_size, check_count, one_of, whole
 from masgrad.cores import cores
 from masgrad.errors import InputError, InputTypeError
+from masgrad.stores.path import as_storage_options
+from masgrad.stores.secrets import StorageOptions
 
 if TYPE_CHECKING:
     from masgrad.data.groupings.given import Asked
@@ -43,7 +44,6 @@ MISSING_ROWS = ("error", "drop")
 BAD_ROWS = ("error", "skip")
 ENGINES = ("local", "dask")
 WEIGHTS_TYPES = ("frequency", "analytic", "probability")
-UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 def _passes(passes: Any) -> int | str:
@@ -74,36 +74,9 @@ def _starts(starts: Any) -> int | None:
     return None if starts is None else check_count("starts", starts, 1)
 
 
-def _one_of(name: str, choices: tuple[str, ...]) -> Callable[[Any], str]:
-    """The check of a keyword that is one of several words."""
-
-    def check(value: Any) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise InputError(f"{name}={value!r} is not known; use one of {', '.join(choices)}")
-        return value
-
-    return check
-
-
 def _cov_type(cov_type: Any) -> str:
-    known = _one_of("cov_type", COV_TYPES)(cov_type)
+    known = one_of("cov_type", COV_TYPES)(cov_type)
     return "CR1" if known == "cluster" else known
-
-
-def as_bytes(memory: str | int) -> int:
-    """A size such as "512MB", or a number of bytes."""
-    if isinstance(memory, str):
-        text = memory.strip().upper().replace("IB", "B")
-        for unit in sorted(UNITS, key=len, reverse=True):
-            if text.endswith(unit):
-                try:
-                    memory = float(text.removesuffix(unit)) * UNITS[unit]  # pyright: ignore
-                    break
-                except ValueError:
-                    pass
-    if isinstance(memory, str | bool) or not 2**20 <= memory < math.inf:
-        raise InputError(f"memory={memory!r}; a size of at least a megabyte is needed: '512MB'")
-    return int(memory)
 
 
 def _block_size(block_size: Any) -> int | None:
@@ -115,11 +88,7 @@ def _threads(threads: Any) -> int:
 
 
 def _engine(engine: Any) -> str | None:
-    return None if engine is None else _one_of("engine", ENGINES)(engine)
-
-
-def _whole(name: str, least: int) -> Callable[[Any], int]:
-    return lambda value: check_count(name, value, least)
+    return None if engine is None else one_of("engine", ENGINES)(engine)
 
 
 def _field(
@@ -183,7 +152,7 @@ class Options:
     small_sample: str = _field(
         "fixest",
         'factors of CR1 errors: "fixest", "statsmodels", "stata" or "none".',
-        _one_of("small_sample", SMALL_SAMPLE),
+        one_of("small_sample", SMALL_SAMPLE),
     )
     time: Any = _field(None, 'time of each row for "HAC" and "DK": a column or an array (N,).')
     unit: Any = _field(None, 'unit of a panel for "HAC": a column or an array (N,).')
@@ -196,32 +165,32 @@ class Options:
     time_gaps: str = _field(
         "value",
         'whether times are as far apart as their "value" says, or neighbours by "rank".',
-        _one_of("time_gaps", TIME_GAPS),
+        one_of("time_gaps", TIME_GAPS),
     )
     missing: str = _field(
         "error",
         'rows with a missing value (NaN, None, NA, null) in whatever the fit uses are an "error", '
         'or are left out and counted: "drop".',
-        _one_of("missing", MISSING_ROWS),
+        one_of("missing", MISSING_ROWS),
     )
     on_bad_rows: str = _field(
         "error",
         'rows of a CSV file that cannot be read are an "error", or are left out and counted, up to '
         '1 % of the rows and 10,000, and up to 5 of few rows: "skip".',
-        _one_of("on_bad_rows", BAD_ROWS),
+        one_of("on_bad_rows", BAD_ROWS),
     )
     weights_type: str = _field(
         "frequency",
         '"frequency": a row of weight 2 is two rows; "analytic": inverse variances; "probability": '
         "inverse probabilities of being sampled.",
-        _one_of("weights_type", WEIGHTS_TYPES),
+        one_of("weights_type", WEIGHTS_TYPES),
     )
     method: str = _field(
         "sandwich",
         '"sandwich", or "chains": the spread of averaged MasGrad chains.',
-        _one_of("method", METHODS),
+        one_of("method", METHODS),
     )
-    chains: int = _field(20, "number of chains.", _whole("chains", 4))
+    chains: int = _field(20, "number of chains.", whole("chains", 4))
     step_size: float = _field(
         1.0,
         "MasGrad's step in its first read, in units of 1/gamma.",
@@ -258,7 +227,7 @@ class Options:
         "auto",
         '"auto" sums H and M in single precision where standard errors stay within 1e-5 of those '
         'in double precision, which "double" asks for; estimates are in double precision always.',
-        _one_of("precision", PRECISIONS),
+        one_of("precision", PRECISIONS),
     )
     engine: str | None = _field(
         None,
@@ -275,7 +244,7 @@ class Options:
         accepts=str | None,
     )
     seed: int = _field(
-        0, "seed of the sample, the order of batches, starts and chains.", _whole("seed", 0)
+        0, "seed of the sample, the order of batches, starts and chains.", whole("seed", 0)
     )
     checkpoint: Any = _field(
         None, "a file in which the fit is saved on its way, and marked as finished at its end."
@@ -287,6 +256,14 @@ class Options:
         "settings is refused. Without it an unfinished fit's checkpoint is not overwritten.",
     )
     progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
+    storage_options: StorageOptions | None = _field(
+        None,
+        "options of the connection to a store, for data at addresses such as "
+        "'s3://bucket/part-*.parquet': a dictionary, as pandas and fsspec take it, such as "
+        "{'anon': True}; it is never shown or saved.",
+        as_storage_options,
+        accepts=dict[str, Any] | None,
+    )
 
     def __post_init__(self) -> None:
         for f in fields(self):

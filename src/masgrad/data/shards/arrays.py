@@ -43,6 +43,7 @@ class DaskArrays(View):
         names: of the columns of X.
         count: number of rows, if known.
         client: of the cluster that computes chunks; None for Dask's default.
+        shards: what its workers read.
     """
 
     source: Stream
@@ -54,10 +55,11 @@ class DaskArrays(View):
         names: tuple[str, ...],
         count: int | None,
         client: Any = None,
+        shards: Any = None,
     ):
         super().__init__(stream)
         stream.start = lambda: (computed(chunk, client) for chunk in chunks)
-        self.chunks, self.client = chunks, client
+        self.chunks, self.client, self.shards = chunks, client, shards
         self.names, self.count, self.where = names, count, ""
 
     def outline(self) -> Source:

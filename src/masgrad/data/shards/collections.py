@@ -76,13 +76,10 @@ def rows_of(named: Mapping[str, Any]) -> int | None:
 
 def size_of(named: Mapping[str, Any]) -> float:
     """Bytes of arrays, infinite if that is not known, as of data frames."""
-    sizes = [
-        np.nan
-        if is_from("dask.dataframe", data, "DataFrame", "Series")
-        else np.asarray(data.nbytes)
-        for data in named.values()
-    ]
-    return float(np.sum(sizes)) if np.isfinite(sizes).all() else np.inf
+    if any(is_from("dask.dataframe", data, "DataFrame", "Series") for data in named.values()):
+        return np.inf
+    size = float(sum(data.nbytes for data in named.values()))
+    return np.inf if np.isnan(size) else size
 
 
 def aligned(named: Mapping[str, Any]) -> list[Any]:

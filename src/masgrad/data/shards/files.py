@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from masgrad.data.shards.outline import TableShard, checked
@@ -11,6 +10,7 @@ from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.parquet import Parquet
 from masgrad.data.tables.paths import kind
+from masgrad.stores.path import AnyPath
 
 SHARD_ROWS = 1 << 20
 """Rows of a shard, about: a tenth of a second of work, beside which a task costs little."""
@@ -26,7 +26,7 @@ class FileShard(TableShard):
         part: which part of the file it is, in messages.
     """
 
-    path: Path
+    path: AnyPath
     groups: tuple[int, ...] | None = None
     part: str = ""
 

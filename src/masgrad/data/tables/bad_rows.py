@@ -6,7 +6,6 @@ or a key of groups. All columns of numbers are parsed in every read, which keeps
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from pyarrow import compute
 
 from masgrad.data.left_out import LeftOut
 from masgrad.errors import InputError
+from masgrad.stores.path import AnyPath
 
 MOST_BAD_ROWS, BAD_SHARE, ALWAYS_ALLOWED_BAD_ROWS = 10_000, 0.01, 5
 """Rows that are left out at most; the share of all rows up to which they are; and how many are left
@@ -33,7 +33,7 @@ class BadRows:
         left_out: where they are reported.
     """
 
-    def __init__(self, paths: Sequence[Path], text: frozenset[str], left_out: LeftOut | None):
+    def __init__(self, paths: Sequence[AnyPath], text: frozenset[str], left_out: LeftOut | None):
         self.paths, self.text = paths, text
         self.fields: list[dict[int, str]] = [{} for _ in paths]
         self.values: list[dict[int, str]] = [{} for _ in paths]

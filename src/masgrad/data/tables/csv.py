@@ -27,6 +27,8 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError, InputTypeError
+from masgrad.stores.files import StoreFile, streamed
+from masgrad.stores.path import AnyPath
 
 OTHER_SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
 """Separators of fields that are not read, as they are written in Python."""
@@ -38,7 +40,9 @@ class Csv(Medium):
     with_text: str | None = None
     """The column of numbers in which the last read met text."""
 
-    def __init__(self, paths: list[Path], columns: Sequence[str], bad: BadRows | None = None):
+    def __init__(
+        self, paths: Sequence[AnyPath], columns: Sequence[str], bad: BadRows | None = None
+    ):
         self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
         self.counts: list[int | None] = [None] * len(paths)
         self.bad = bad
@@ -192,10 +196,10 @@ class Csv(Medium):
 
 
 def _open_csv(
-    path: Path, types: dict[str, pa.DataType], skip: Callable[[Any], str] | None = None
+    path: AnyPath, types: dict[str, pa.DataType], skip: Callable[[Any], str] | None = None
 ) -> csv.CSVStreamingReader:
     return csv.open_csv(
-        str(path),
+        _stream(path),
         parse_options=csv.ParseOptions(invalid_row_handler=skip),
         read_options=csv.ReadOptions(use_threads=False, encoding=_encoding(path)),
         convert_options=csv.ConvertOptions(
@@ -204,9 +208,18 @@ def _open_csv(
     )
 
 
-def _encoding(path: Path) -> str:
+def _stream(path: AnyPath, whole: bool = True) -> pa.NativeFile:
+    """The text of a file, which may be compressed; a store is asked ahead if all is read."""
+    if isinstance(path, Path):
+        return pa.input_stream(str(path))
+    zipped = path.name.lower().endswith(".gz")
+    file = streamed(path) if whole else StoreFile(path)
+    return pa.input_stream(file, compression="gzip" if zipped else None)
+
+
+def _encoding(path: AnyPath) -> str:
     """UTF-16 if the file begins with its byte-order mark; otherwise UTF-8."""
-    with pa.input_stream(str(path)) as file:
+    with _stream(path, whole=False) as file:
         begin = file.read(4)
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
@@ -217,7 +230,7 @@ def _encoding(path: Path) -> str:
     return "utf8"
 
 
-def _check_separator(path: Path, header: list[str]) -> None:
+def _check_separator(path: AnyPath, header: list[str]) -> None:
     """Refuse a header that is one field because another character than a comma separates it."""
     if len(header) > 1:
         return
@@ -231,7 +244,7 @@ def _check_separator(path: Path, header: list[str]) -> None:
             )
 
 
-def _first_text(path: Path, name: str) -> str:
+def _first_text(path: AnyPath, name: str) -> str:
     """The first value of a column that is not a number, found by Arrow's error."""
     try:
         for _ in _open_csv(path, {name: pa.float64()}):
@@ -242,14 +255,14 @@ def _first_text(path: Path, name: str) -> str:
     return ""
 
 
-def _first_batch(path: Path, texts: list[str], skip: Callable[[Any], str]) -> pa.RecordBatch:
+def _first_batch(path: AnyPath, texts: list[str], skip: Callable[[Any], str]) -> pa.RecordBatch:
     """The first rows of some columns as text; none if the file has none."""
     types = dict.fromkeys(texts, pa.string())
     none = pa.RecordBatch.from_pylist([], pa.schema(list(types.items())))
     return next(iter(_open_csv(path, types, skip)), none) if texts else none
 
 
-def _header(path: Path, skip: Callable[[Any], str] | None = None) -> pa.Schema:
+def _header(path: AnyPath, skip: Callable[[Any], str] | None = None) -> pa.Schema:
     """The names of all columns, with types inferred from their first values."""
     try:
         schema = _open_csv(path, {}, skip).schema
@@ -263,7 +276,7 @@ def _header(path: Path, skip: Callable[[Any], str] | None = None) -> pa.Schema:
     return schema
 
 
-def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
+def _csv_error(path: AnyPath, header: list[str], error: Exception) -> Exception:
     """Arrow's error in our terms: Arrow numbers rows from 1 and counts the header."""
     text, bad = str(error), _no_number(error)
     if bad:
@@ -277,7 +290,7 @@ def _csv_error(path: Path, header: list[str], error: Exception) -> Exception:
     return InputError(f"{path} cannot be read as CSV: {text:.200}")
 
 
-def _not_utf8(path: Path, where: str) -> InputError:
+def _not_utf8(path: AnyPath, where: str) -> InputError:
     return InputError(
         f"{path} is not in UTF-8: see {where}; save it as UTF-8, or read it first, "
         f"pandas.read_csv({str(path)!r}, encoding='latin-1'), and give the table"
@@ -290,6 +303,6 @@ def _no_number(error: Exception) -> tuple[int, str] | None:
     return (int(bad[1]), f"{bad[3]!r:.80} at row {int(bad[2]) - 2}") if bad else None
 
 
-def csv_names(path: Path) -> list[str]:
+def csv_names(path: AnyPath) -> list[str]:
     """All columns of a file, whatever its rows are."""
     return _header(path, lambda row: "skip").names

@@ -1,11 +1,13 @@
 """Arrow's own files (IPC, Feather) as batches of columns.
 
 Files are mapped to memory, and columns that are not compressed are views of them: nothing is
-decoded or copied. A file that was written as one long batch is given in slices.
+decoded or copied. Of a file at a store, the columns that are read are. A file that was written as
+one long batch is given in slices.
 """
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,8 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError
+from masgrad.stores.files import StoreFile
+from masgrad.stores.path import AnyPath, side_by_side
 
 SLICE_ROWS = 1 << 16
 """Rows of a batch that are given at once."""
@@ -29,9 +33,9 @@ SLICE_ROWS = 1 << 16
 class Ipc(Medium):
     """Arrow files with the same columns."""
 
-    def __init__(self, paths: list[Path], columns: Sequence[str]):
+    def __init__(self, paths: Sequence[AnyPath], columns: Sequence[str]):
         self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
-        self.schemas = [_opened(path).schema for path in paths]
+        self.schemas = [file.schema for file in side_by_side(_opened, paths)]
         for path, schema in zip(paths, self.schemas, strict=True):
             check_columns(str(path), columns, schema.names)
         self.types = stored_types(columns, paths, self.schemas)
@@ -44,7 +48,10 @@ class Ipc(Medium):
 
     def _is_compressed(self, number: int) -> bool:
         """Whether the columns of a file's first batch are not views of the file."""
-        source = pa.memory_map(str(self.files.absolute[number]))
+        path = self.files.absolute[number]
+        if not isinstance(path, Path):
+            return True
+        source = pa.memory_map(str(path))
         file, held = pa.ipc.open_file(source), source.read_buffer()
         if not file.num_record_batches:
             return False
@@ -97,17 +104,21 @@ class Ipc(Medium):
         return place_in(self.paths, self.counts, row)
 
 
-def _opened(path: Path, fields: list[int] | None = None) -> pa.RecordBatchFileReader:
+def _opened(path: AnyPath, fields: list[int] | None = None) -> pa.RecordBatchFileReader:
     """A file of which only some fields are read: that takes a copy, even of a map."""
     options = pa.ipc.IpcReadOptions(included_fields=fields)
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path.absolute())), options=options)
+        return pa.ipc.open_file(_source(path), options=options)
     except (PermissionError, FileNotFoundError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as an Arrow file: {error}") from error
 
 
-def ipc_names(path: Path) -> list[str]:
+def _source(path: AnyPath) -> Any:
+    return pa.memory_map(str(path.absolute())) if isinstance(path, Path) else StoreFile(path)
+
+
+def ipc_names(path: AnyPath) -> list[str]:
     """The columns of a file, without those that pandas stored as a data frame's index."""
     return without_index(_opened(path).schema)

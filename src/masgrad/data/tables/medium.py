@@ -7,7 +7,6 @@ media share: Arrow's types, columns from Arrow to NumPy, blocks cut to size, err
 
 import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from masgrad.data.tables.levels import (
     to_numpy,
 )
 from masgrad.errors import InputError, InputTypeError
+from masgrad.stores.path import AnyPath
 
 Columns = Mapping[str, np.ndarray]
 """Numeric columns by name, and codes of categories by `codes_of(name)`."""
@@ -264,7 +264,7 @@ def common_type(name: str, types: Mapping[str, pa.DataType]) -> pa.DataType:
 
 
 def stored_types(
-    columns: Sequence[str], paths: Sequence[Path], schemas: Sequence[pa.Schema]
+    columns: Sequence[str], paths: Sequence[AnyPath], schemas: Sequence[pa.Schema]
 ) -> dict[str, pa.DataType]:
     """The common type of each column in files with these schemas, to which it is cast if needed."""
     found = {}
@@ -291,12 +291,12 @@ def without_index(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name not in index]
 
 
-def no_rows(paths: list[Path]) -> InputError:
+def no_rows(paths: Sequence[AnyPath]) -> InputError:
     said = str(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return InputError(f"{said}: no rows; at least one observation is needed")
 
 
-def place_in(paths: Sequence[Path | str], counts: Sequence[int | None], row: int) -> str:
+def place_in(paths: Sequence[AnyPath | str], counts: Sequence[int | None], row: int) -> str:
     """The name of a row: its file, and its number in that file."""
     for path, count in zip(paths, counts, strict=True):
         if count is None or row < count:

@@ -1,12 +1,14 @@
 """Parquet files as batches of columns.
 
 Row groups are decoded batch by batch, and not whole: a batch and a page or two of each column are
-all that is in memory. Files are not mapped: their pages would count as memory of the process. Every
-file's columns are checked before any is read.
+all that is in memory; of a file at a store, some megabytes that were asked for ahead. Files are
+not mapped: their pages would count as memory of the process. Every file's columns are checked
+before any is read.
 """
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ from masgrad.data.tables.medium import (
 )
 from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError
+from masgrad.stores.files import AheadFile, StoreFile
+from masgrad.stores.path import AnyPath, side_by_side
+from masgrad.stores.row_groups import batches_of
 
 BATCH_ROWS = 1 << 14
 """Rows per Arrow batch: what is decoded is still in a core's cache when blocks are made of it."""
@@ -53,10 +58,10 @@ class Parquet(Medium):
     """
 
     def __init__(
-        self, paths: list[Path], columns: Sequence[str], groups: Sequence[int] | None = None
+        self, paths: Sequence[AnyPath], columns: Sequence[str], groups: Sequence[int] | None = None
     ):
         self.paths, self.where, self.files = paths, str(paths[0]), Unchanged(paths)
-        footers = [_open(path) for path in paths]
+        footers = side_by_side(_open, paths)
         for path, footer in zip(paths, footers, strict=True):
             check_columns(str(path), columns, footer.schema_arrow.names)
         self.footers = [footer.metadata for footer in footers]
@@ -120,15 +125,25 @@ class Parquet(Medium):
 
     def _read(self, number: int, groups: list[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Row groups of a file."""
-        path = self.files.absolute[number]
+        path, footer = self.files.absolute[number], self.footers[number]
         try:
-            with _open(path, metadata=self.footers[number], read_dictionary=self.texts) as file:
+            with (
+                self._source(number, groups, schema.names) as source,
+                _open(path, source, metadata=footer, read_dictionary=self.texts) as file,
+            ):
                 yield from decoded(file, groups, schema)
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError) as error:
             self.files.check()
             raise InputError(f"{path} cannot be read: {error}") from error
+
+    def _source(self, number: int, groups: list[int], columns: list[str]) -> Any:
+        """What a file is read from, if this is not the file itself."""
+        path, size = self.files.absolute[number], int(self.files.stamps[number][0])
+        if isinstance(path, Path):
+            return nullcontext()
+        return closing(AheadFile(path, size, batches_of(self.footers[number], groups, columns)))
 
     def stored_place(self, row: int) -> str:
         if len(self.paths) > 1:
@@ -159,15 +174,18 @@ def decoded(
         yield as_schema(batch, schema)
 
 
-def _open(path: Path, **options: Any) -> parquet.ParquetFile:
+def _open(path: AnyPath, source: Any = None, **options: Any) -> parquet.ParquetFile:
+    """A file, read from itself unless its source is another."""
+    if source is None:
+        source = path.absolute() if isinstance(path, Path) else StoreFile(path)
     try:
-        return parquet.ParquetFile(path.absolute(), **READ_OPTIONS, **options)
+        return parquet.ParquetFile(source, **READ_OPTIONS, **options)
     except (PermissionError, FileNotFoundError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def parquet_names(path: Path) -> list[str]:
+def parquet_names(path: AnyPath) -> list[str]:
     """The columns of a file, without those that pandas stored as a data frame's index."""
     return without_index(_open(path).schema_arrow)

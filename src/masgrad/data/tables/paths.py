@@ -1,15 +1,18 @@
 """What a table is given as: paths of files, a pattern or a directory, or an object of some library.
 
-Nothing here imports the library that reads the table.
+Files are of this machine or of a store. Nothing here imports the library that reads the table.
 """
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from masgrad.errors import InputError, InputTypeError
+from masgrad.stores.listing import listed
+from masgrad.stores.path import AnyPath, StorePath, is_path, located
 from masgrad.types import is_from
 
 PARQUET, CSV, ARROW = (".parquet", ".pq"), (".csv", ".csv.gz"), (".arrow", ".feather")
@@ -17,14 +20,18 @@ SUFFIXES = (
     dict.fromkeys(PARQUET, "Parquet") | dict.fromkeys(CSV, "CSV") | dict.fromkeys(ARROW, "Arrow")
 )
 
+STORE = re.compile(r"[a-z][a-z0-9]+:/[^/]")
+"""What is left of s3:// in a `Path`."""
 
-def expand(data: Any) -> list[Path]:
+
+def expand(data: Any) -> list[AnyPath]:
     """Existing files of one kind: a path, a pattern, a directory, or a list of them in its order.
 
     The files of a pattern or a directory are sorted; a file that is listed twice is read twice.
     """
-    listed = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else [data]
-    paths = [path for item in listed for path in sorted(set(_expand(item)))]
+    data = located(data)
+    items = data if isinstance(data, Sequence) and not isinstance(data, str | bytes) else [data]
+    paths = [path for item in items for path in sorted(set(_expand(item)))]
     kinds = {kind(path) for path in paths}
     if len(kinds) != 1:
         said = " and ".join(sorted(kinds)) or "no file"
@@ -32,11 +39,14 @@ def expand(data: Any) -> list[Path]:
     return paths
 
 
-def _expand(item: Any) -> list[Path]:
-    if not isinstance(item, str | os.PathLike):
+def _expand(item: Any) -> Sequence[AnyPath]:
+    if isinstance(item, StorePath):
+        return listed(item, _is_table)
+    if not is_path(item):
         raise InputTypeError(f"a path or a pattern is needed, got {item!r:.80}")
     if not os.fspath(item):
         raise InputError("the path is empty; a file, a pattern or a folder is needed ('.' is this)")
+    item = os.path.expanduser(item)
     path = Path(item)
     if path.is_dir():
         found = [child for child in path.iterdir() if child.is_file() and _is_table(child.name)]
@@ -50,7 +60,8 @@ def _expand(item: Any) -> list[Path]:
         return [path]
     matches = [match for match in glob.glob(str(item), recursive=True) if os.path.exists(match)]
     if not matches:
-        raise FileNotFoundError(f"{item}: no such file, and no file that matches it")
+        hint = "; the address of a store is given as text" if STORE.match(item) else ""
+        raise FileNotFoundError(f"{item}: no such file, and no file that matches it{hint}")
     return [path for match in matches for path in _expand(match)]
 
 
@@ -59,7 +70,7 @@ def _is_table(name: str) -> bool:
     return name.lower().endswith(tuple(SUFFIXES)) and not name.startswith((".", "_"))
 
 
-def kind(path: Path) -> str:
+def kind(path: AnyPath) -> str:
     for suffix, name in SUFFIXES.items():
         if path.name.lower().endswith(suffix):
             return name
@@ -68,8 +79,8 @@ def kind(path: Path) -> str:
 
 def is_paths(data: Any) -> bool:
     """Whether data names files."""
-    listed = data if isinstance(data, list) else [data]
-    return bool(listed) and all(isinstance(item, str | os.PathLike) for item in listed)
+    items = data if isinstance(data, list) else [data]
+    return bool(items) and all(map(is_path, items))
 
 
 def is_csv(data: Any) -> bool:
@@ -98,7 +109,7 @@ def is_dataset(data: Any) -> bool:
     return is_from("pyarrow.dataset", data, "Dataset")
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: AnyPath) -> list[str]:
     """The columns of a file that "." in a formula stands for, including the response."""
     if kind(path) == "CSV":
         from masgrad.data.tables.csv import csv_names

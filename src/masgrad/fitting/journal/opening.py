@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from masgrad.checkpoints.digest import digest_files
@@ -15,9 +16,10 @@ from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
 from masgrad.fitting.journal.recorded import Recorded
 from masgrad.fitting.options import Options
 from masgrad.models.model import Model
+from masgrad.stores.path import located
 from masgrad.types import is_from
 
-NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume")
+NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume", "storage_options")
 """Keywords that change no digit of a result."""
 
 
@@ -31,7 +33,13 @@ def journal_of(function: str, model: Model, data: Any, options: Options, **more:
     path = check_checkpoint(options.checkpoint, options.every, options.resume)
     assert path is not None
     asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
-    call = fingerprint(function=function, model=model, data=_as_stored(data), **asked, **more)
+    call = fingerprint(
+        function=function,
+        model=model,
+        data=_as_stored(located(data, options.storage_options)),
+        **asked,
+        **more,
+    )
     saver = Saver(path, "fit", call, options.every)
     saved = saver.begin(options.resume)
     return Recorded(saver, None if saved is None else saved[1])
@@ -42,7 +50,9 @@ def _as_stored(data: Any) -> Any:
     if is_paths(data):
         return [digest_files(expand(data))]
     if is_dataset(data) and getattr(data, "files", None):
-        return digest_files(data.files), str(data.schema)
+        local = data.filesystem.type_name == "local"
+        files = digest_files([Path(name) for name in data.files]) if local else data.files
+        return [files, str(data.schema)]
     if is_from("dask.array", data, "Array"):
         return [data.chunks, str(data.dtype)]
     if is_dask_frame(data):

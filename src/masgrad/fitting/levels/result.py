@@ -23,6 +23,7 @@ from masgrad.fitting.results.prediction import (
     response_of,
 )
 from masgrad.fitting.results.result import Shown
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 
@@ -109,6 +110,7 @@ class LevelsResult(Shown, LevelsFitted):
         offset: Any = None,
         exposure: Any = None,
         penalized: bool = False,
+        storage_options: dict[str, Any] | None = None,
     ) -> Any:
         """The mean response, (N,); with an interval a data frame: mean, se, lower, upper.
 
@@ -121,6 +123,7 @@ class LevelsResult(Shown, LevelsFitted):
         check_asked(data, interval, which)
         check_offset(self, offset, exposure)
         assert self.terms is not None
+        data = located(data, as_storage_options(storage_options))
         source = predictors(self.terms, data, offset, exposure)
         columns = partial(predicted_columns, self, response_of(self.model, which), interval)
         missing = Missing(self.names, self.terms)

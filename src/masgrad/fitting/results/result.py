@@ -14,6 +14,7 @@ from masgrad.fitting.results.inference import Inference, Tested
 from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
 from masgrad.fitting.results.views.summary import summary
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 if TYPE_CHECKING:  # for the annotation alone
@@ -94,6 +95,7 @@ class Result(Shown, Inference):
         offset: Any = None,
         exposure: Any = None,
         penalized: bool = False,
+        storage_options: dict[str, Any] | None = None,
     ) -> Any:
         """The mean response, (N,); with an interval a data frame: mean, se, lower, upper.
 
@@ -111,11 +113,13 @@ class Result(Shown, Inference):
             offset: of these rows; columns that the fit named are taken from the table.
             exposure: likewise.
             penalized: predict by `penalized_params`, which have no interval.
+            storage_options: of the connection to a store, for files there, as in `fit`.
         """
         if penalized and (self.penalized is None or interval is not None):
             why = "there was no penalty" if self.penalized is None else "it has no interval"
             raise InputError(f"penalized=True: {why}; leave it out")
         fitted = replace(self, theta=self.penalized) if penalized else self
+        data = located(data, as_storage_options(storage_options))
         if self.model is None or not self.model.takes_any_rows:
             return prediction.predict(fitted, data, interval, which, offset, exposure)
         roles = {"offset": offset, "exposure": exposure}

@@ -27,11 +27,12 @@ from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source, check_bad_rows
-from masgrad.fitting.spread.engine import engine_of, spread_over
+from masgrad.fitting.spread.engine import engine_of, read_by_workers
 from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
+from masgrad.stores.path import located
 from masgrad.types import float64
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
 
 
 def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any) -> Fitted:
-    left_out = options.left_out
+    left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out, "client": client}
     terms = None if old.terms is None else _without_times(old.terms, options)
     if terms is not None:
@@ -88,7 +89,7 @@ def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any
     earlier = Earlier(old.coordinates, old.clusters, old.serial)
     source = _in_old_order(old, source)
     if client is not None:
-        spread_over(source, left_out, data)
+        source = read_by_workers(source, left_out, data)
     task = Task(model, source, terms, options, earlier, left_out)
     new = fit_source(task, old.coordinates, old.local_model)
     _check_clusters(old, new)

@@ -110,14 +110,14 @@ def _source(
 ) -> DaskArrays:
     """The rows of arrays; few enough are kept by the workers, others computed in every read."""
     chunks = aligned(named)
-    if client is not None and size_of(named) <= memory * len(client.nthreads()):
+    if client is None:
+        return DaskArrays(stream, chunks, names, count)
+    if size_of(named) <= memory * len(client.nthreads()):
         chunks = client.persist(chunks)
-    source = DaskArrays(stream, chunks, names, count, client)
-    if client is not None:
-        from masgrad.data.shards.shards import Shards  # pyarrow
+    from masgrad.data.shards.shards import Shards  # pyarrow
 
-        source.shards = Shards(client, [ArrayShard(k) for k in range(len(chunks))], chunks)
-    return source
+    shards = Shards(client, [ArrayShard(k) for k in range(len(chunks))], chunks)
+    return DaskArrays(stream, chunks, names, count, client, shards)
 
 
 # What stands beside the rows of a chunk.

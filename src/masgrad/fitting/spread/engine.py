@@ -2,7 +2,7 @@
 
 with engine_of(options, data) as (options, client):
     source = as_source(..., client=client)
-    spread_over(source, options.left_out)
+    source = read_by_workers(source, options.left_out, data)
 """
 
 import contextlib
@@ -62,10 +62,10 @@ def _of_user() -> Any:
         return None
 
 
-def spread_over(
+def read_by_workers(
     source: Source, left_out: LeftOut | None, what: Any, journal: Journal = NO_JOURNAL
-) -> None:
-    """Have workers read the source, whose keys of groups are learned first.
+) -> Source:
+    """The source as workers read it, whose keys of groups are learned first.
 
     `what` is what the user gave, for messages.
     """
@@ -75,7 +75,7 @@ def spread_over(
 
     if source.shards is None:
         raise not_spread(f"a {type(what).__name__}")
-    source.spread = Spread(source.shards, left_out)
+    source = source.read_by(Spread(source.shards, left_out))
     memory = Memory(source, left_out)
 
     def learned() -> Learned:
@@ -85,3 +85,4 @@ def spread_over(
     memory.restore(journal.remember("keys of groups", learned), whole=True)
     for grouping in source.groupings:
         grouping.keys.close()
+    return source

@@ -14,6 +14,7 @@ from masgrad.fitting.effects.results.storage import effects_to_json
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.prediction import check_asked, joined_columns
 from masgrad.fitting.results.result import Result
+from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
 
@@ -84,6 +85,7 @@ class EffectsResult(Result, EffectsFitted):
         offset: Any = None,
         exposure: Any = None,
         penalized: bool = False,
+        storage_options: dict[str, Any] | None = None,
     ) -> Any:
         """The mean response, (N,), with the effects of the rows' levels.
 
@@ -97,9 +99,11 @@ class EffectsResult(Result, EffectsFitted):
             offset: of these rows; columns that the fit named are taken from the table.
             exposure: likewise.
             penalized: refused.
+            storage_options: of the connection to a store, for files there, as in `fit`.
         """
         if penalized:
             raise InputError("penalized=True: there was no penalty; leave it out")
+        data = located(data, as_storage_options(storage_options))
         blocks = self.predicted_blocks(data, interval, which, offset, exposure)
         return joined_columns(blocks, data, None, which)
 

@@ -1,0 +1,1 @@
+"""Files at object stores and other places that fsspec knows: named, listed, opened and read."""
