@@ -45,7 +45,6 @@ DATA = [
     [
         "arrays",
         "left_out",
-        "pieces",
         "regression",
         "source",
         "sparse",
