@@ -20,6 +20,11 @@ from typing import Any
 from masgrad.data.groupings.keys import Keys
 from masgrad.data.left_out import LeftOut
 from masgrad.data.source import Source
+from masgrad.errors import ClusterError
+
+
+PASSING = (ClusterError, OSError, MemoryError)
+"""Errors that need not come again when a read is made again."""
 
 
 class Page:
@@ -43,7 +48,7 @@ class Page:
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if kind is None:
             self.complete()
-        elif issubclass(kind, KeyboardInterrupt):
+        elif issubclass(kind, (KeyboardInterrupt, *PASSING)):
             self.stop()
         elif issubclass(kind, Exception):
             self.fail()
@@ -55,7 +60,7 @@ class Page:
         """The next block has no sums."""
 
     def stop(self) -> None:
-        """Ctrl-C has ended the read."""
+        """Ctrl-C, or an error that is not of the rows, has ended the read."""
 
 
 NO_PAGE = Page()
