@@ -10,7 +10,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NPROC=1 MPLBACKEND=Agg MASG
 TEST_ENV += JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 TEST_ENV += JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-panels bench-startup bench-nonconvex campaign coverage coverage-penalties coverage-landscape coverage-panels clean
+.PHONY: demo test test-all lint bench bench-roots bench-theory bench-experiments bench-fit bench-digits bench-penalties bench-wide bench-panels bench-startup bench-fits-on-dask bench-runs-on-dask bench-scale bench-nonconvex campaign coverage coverage-penalties coverage-landscape coverage-panels clean
 
 demo: $(STAMP)
 	$(BIN)/masgrad fit
@@ -50,6 +50,12 @@ bench-digits: $(STAMP)
 
 bench-penalties: $(STAMP)
 	$(BIN)/python benchmarks/penalties.py
+
+bench-fits-on-dask bench-runs-on-dask: $(STAMP)
+	$(BIN)/python benchmarks/fits_on_dask.py --seeds $(SEEDS)
+
+bench-scale: $(STAMP)
+	$(BIN)/python benchmarks/scale.py
 
 bench-startup: $(STAMP)
 	$(BIN)/python benchmarks/startup.py

@@ -7,7 +7,7 @@ import pytest
 
 import masgrad as mg
 import scenarios
-from masgrad.chains import drive, groups
+from masgrad.chains.engine import crew, program
 from masgrad.checkpoints import file
 from masgrad.checkpoints.saver import Saver
 from masgrad.errors import CheckpointError
@@ -29,7 +29,7 @@ class Killed(Exception):
 @pytest.fixture
 def killed(monkeypatch):
     """Make a run die in its chunk of this number, counted over groups."""
-    advance, seen = groups._advance, []
+    advance, seen = program._advance, []
 
     def dying(*args):
         seen.append(1)
@@ -42,7 +42,7 @@ def killed(monkeypatch):
         dying.at, dying.by = 0 if chunk is None else chunk + 1, by  # the first call only compiles
 
     kill(None)
-    monkeypatch.setattr(groups, "_advance", dying)
+    monkeypatch.setattr(program, "_advance", dying)
     return kill
 
 
@@ -130,7 +130,7 @@ def test_an_interrupt_saves_whatever_the_interval(problem, killed, tmp_path):
 def test_saves_come_every_so_many_seconds(problem, tmp_path, monkeypatch):
     saves, written = [], file.write
     monkeypatch.setattr(file, "write", lambda *a: (saves.append(a[1].place), written(*a)))
-    monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.0)  # single records
+    monkeypatch.setattr(crew, "CHUNK_SECONDS", 0.0)  # single records
     ticks = iter(range(10_000))
     monkeypatch.setattr(Saver.__init__, "__defaults__", (60.0, lambda: float(next(ticks))))
     call = (mg.sgd(0.1), *problem, np.zeros(4))

@@ -1,5 +1,7 @@
 """The Dask cluster, in real processes: found, started, checked; objects that it holds."""
 
+import os
+import signal
 import socket
 import sys
 import time
@@ -171,3 +173,12 @@ def test_what_cannot_be_sent_is_refused():
 def test_a_worker_unpickles_models_that_compare_equal():
     for model in (mg.Logistic(), mg.CustomLoss(np.dot, 2)):
         assert ship(model).here() == model
+
+
+def test_local_workers_are_not_interrupted_by_ctrl_c(client):
+    """A terminal sends it to every process of its group."""
+    processes = client.run(os.getpid)
+    for process in processes.values():
+        os.kill(process, signal.SIGINT)
+    time.sleep(0.2)
+    assert client.run(os.getpid) == processes

@@ -37,6 +37,7 @@ ORDER = (
         "fit",
         "figures",
         "penalised",
+        "merging",
     ),
     *("results", "levels", "effects", "api", "commands"),
 )
@@ -58,6 +59,7 @@ FOR_THEIR_WEIGHT = {
     "masgrad.fitting.effects.results.result",
     "masgrad.fitting.effects.results.storage",
     "masgrad.fitting.levels.fit",
+    "masgrad.fitting.merging.merge",
     "masgrad.fitting.levels.result",
     "masgrad.fitting.penalised.path_plot",
     "masgrad.fitting.rows.dask_arrays",

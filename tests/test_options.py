@@ -59,7 +59,7 @@ def test_a_keyword_that_is_not_one_is_a_type_error(call, near):
 
 
 def test_updates_take_no_penalty_and_no_formula():
-    assert set(KEYWORDS) - set(UPDATE_KEYWORDS) == {"penalty", "formula"}
+    assert set(KEYWORDS) - set(UPDATE_KEYWORDS) == {"penalty", "formula", "at"}
     with pytest.raises(InputTypeError, match="penalty"):
         mg.fit(mg.Linear(), rows()).update(rows(), penalty=mg.L1(0.1))
 

@@ -105,6 +105,16 @@ def test_the_panel_pages_examples_run(capsys):
     assert "were left out for missing values: x" in out
 
 
+def test_the_page_of_three_hospitals_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    run_blocks((ROOT / "docs/hospitals.md").read_text(), scope)
+    second, whole, out = scope["second"], scope["whole"], capsys.readouterr().out
+    assert np.abs((second.params - whole.params) / whole.bse).max() < 1e-6
+    assert scope["first"].fit_info.remainder < 0.05 and scope["test"].pvalue < 0.001
+    assert "sums at a point 2000" in out and "treatment = 'trial' (4)" in out
+
+
 @pytest.mark.long
 def test_the_theory_pages_examples_run(capsys):
     scope: dict = {}

@@ -8,7 +8,7 @@ import pytest
 
 import masgrad as mg
 import scenarios
-from masgrad.chains import groups
+from masgrad.chains.engine import program
 
 KERNELS = {
     name: scenarios.KERNELS[name] for name in ("sgld", "running", "adagrad", "adagrad_full")
@@ -85,7 +85,7 @@ def test_another_step_size_continues_from_the_same_state(problem):
 
 
 def test_an_interrupted_run_is_completed(problem, monkeypatch):
-    advance, calls = groups._advance, []
+    advance, calls = program._advance, []
 
     def interrupted(*args):
         calls.append(1)
@@ -96,7 +96,7 @@ def test_an_interrupted_run_is_completed(problem, monkeypatch):
     kernel = mg.adagrad(0.1)
     whole = mg.run(kernel, *problem, start(), 500, 20, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(groups, "_advance", interrupted)
+        patch.setattr(program, "_advance", interrupted)
         with pytest.warns(mg.errors.InterruptedWarning, match=r"mg\.resume"):
             part = mg.run(kernel, *problem, start(), 500, 20, 3)
     assert 0 < part.steps[-1] < 500

@@ -13,7 +13,8 @@ import pytest
 
 import masgrad as mg
 import scenarios
-from masgrad.chains import drive, groups
+from masgrad.chains import groups
+from masgrad.chains.engine import crew, program
 from masgrad.cores import cores
 from masgrad.kernels.kernel import Kernel
 
@@ -50,9 +51,9 @@ def test_groups_depend_on_the_number_of_chains_alone(problem, monkeypatch):
     """150 chains are three groups: one thread or two, the paths are the same, and all differ."""
     assert groups.group_size(150) == 52 and groups.group_size(64) == 64
     assert groups.group_size(1_000_000) == 62_500
-    monkeypatch.setattr(groups, "cores", lambda: 2)
+    monkeypatch.setattr(crew, "cores", lambda: 2)
     two = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
-    monkeypatch.setattr(groups, "cores", lambda: 1)
+    monkeypatch.setattr(crew, "cores", lambda: 1)
     one = mg.run(mg.masgrad(0.1), *problem, steps=4, chains=150).theta
     np.testing.assert_array_equal(one, two)
     assert two.shape == (150, 5, 4)
@@ -105,7 +106,7 @@ def test_summaries_over_chains(problem):
 def test_thinning_and_keeping_summaries_change_no_path(problem, monkeypatch):
     """Also not the size of the chunks that the host asks for."""
     whole = mg.run(mg.masgrad(0.1), *problem, steps=60, chains=30)
-    monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(crew, "CHUNK_SECONDS", 0.0)
     thin = mg.run(mg.masgrad(0.1), *problem, steps=60, chains=30, thin=20)
     np.testing.assert_array_equal(thin.steps, [0, 20, 40, 60])
     np.testing.assert_array_equal(thin.theta, whole.theta[:, ::20])
@@ -196,7 +197,7 @@ def test_a_singular_covariance_is_reported(rng):
 
 
 def test_an_interrupted_run_keeps_what_it_has(problem, monkeypatch):
-    advance, calls = groups._advance, []
+    advance, calls = program._advance, []
 
     def interrupted(*args):
         calls.append(1)
@@ -204,7 +205,7 @@ def test_an_interrupted_run_keeps_what_it_has(problem, monkeypatch):
             raise KeyboardInterrupt
         return advance(*args)
 
-    monkeypatch.setattr(groups, "_advance", interrupted)
+    monkeypatch.setattr(program, "_advance", interrupted)
     with pytest.warns(mg.errors.InterruptedWarning, match="of 500"):
         tr = mg.run(mg.masgrad(0.1), *problem, steps=500, chains=5)
     assert 16 < tr.theta.shape[1] < 501

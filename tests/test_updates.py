@@ -9,9 +9,9 @@ import pytest
 
 import masgrad as mg
 from masgrad.errors import AccuracyWarning
-from masgrad.fitting.later_rows import MOST_COLUMNS
+from masgrad.fitting.later_rows import MOST_COLUMNS, missed_by_cubic
 from masgrad.fitting.objective.objective import Objective
-from masgrad.fitting.results.update import LARGEST_UPDATE_REMAINDER, missed_by_cubic
+from masgrad.fitting.results.update import LARGEST_UPDATE_REMAINDER
 from masgrad.fitting.status import Status
 from scenarios import regression, sigmoid
 

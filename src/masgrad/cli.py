@@ -200,6 +200,13 @@ def fit(
     resume: Annotated[bool, _meaning("resume", "--resume")] = False,
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULT",
+            help="Take the sums of the rows at this saved result, to be merged, and fit nothing.",
+        ),
+    ] = None,
     connection: Connection = None,
     quiet: Quiet = False,
 ) -> None:
@@ -226,7 +233,7 @@ def fit(
         given |= {"storage_options": options_in_words(connection)}
         usual = "gaussian" if data else "poisson"  # the bundled example counts
         keywords = fit_keywords(family or usual, link, l1, l2, seed=seed, **given)
-    done = fit_files(data or [], formula, save=save, level=level, quiet=quiet, **keywords)
+    done = fit_files(data or [], formula, save=save, level=level, quiet=quiet, at=at, **keywords)
     if not done:
         raise typer.Exit(INTERRUPTED)
 
@@ -251,6 +258,33 @@ def show(
     with _of_options():
         check_picture(plot)
     show_result(result, level, html, plot)
+
+
+@app.command(
+    epilog="Examples: masgrad merge north.json south.json west.json --out all.json; "
+    "masgrad fit west.parquet --formula 'y ~ a + C(g)' --at all.json --save west-2.json"
+)
+def merge(
+    *,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT...", help="Results of different rows, by fit --save."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
+    level: Level = 0.95,
+    repeated: Annotated[
+        str, typer.Option(help="error, or keep: shards of the same sums are of different rows.")
+    ] = "error",
+) -> None:
+    """One estimate for the rows of several saved results, from their aggregates alone.
+
+    Where the remainder says that it matters, take the sums of every shard at the merged result
+    (masgrad fit --at), and merge those.
+    """
+    with postponed():
+        from masgrad.fitting.commands import merge_files
+
+    merge_files(results, out, level, repeated)
 
 
 @app.command(

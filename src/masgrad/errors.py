@@ -113,6 +113,10 @@ class AccuracyWarning(MasgradWarning):
     """An estimate may be further from the optimum than the requested accuracy."""
 
 
+class CellWarning(MasgradWarning):
+    """A saved result has levels of so few rows that sums over them say much about each row."""
+
+
 def say(category: type[MasgradWarning], message: str) -> None:
     """Issue a warning and attribute it to the user's code: each calling line warns separately."""
     level, frame = 1, sys._getframe()

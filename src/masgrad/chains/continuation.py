@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from masgrad.chains import door
+from masgrad.chains.engine.crew import Hire, Threads
 from masgrad.chains.groups import Groups, group_size
 from masgrad.chains.preparation import Beginning, check_thin, new_recorder, note_of, prepare
 from masgrad.chains.record import Recorder, Summaries
@@ -28,6 +29,7 @@ def continued(
     model: Model,
     data: Rows | Simulator | LeastSquaresMoments,
     steps: int,
+    hire: Hire = Threads,
 ) -> Beginning:
     """The chains of a trace, about to run `steps` further steps."""
     ending, first = _ending(trace), int(trace.steps[-1])
@@ -38,7 +40,9 @@ def continued(
     _check_memory(kernel, trace, ending)
     field = prepare(kernel, model, data, rows, theta, ending.batch_size, replace=ending.replace)
     recorder = _recorder(trace, steps // ending.thin, note_of(kernel, field, theta))
-    groups = Groups(kernel, field, trace.final.T, ending.thin, ending.seed, ending.states)
+    groups = Groups(
+        kernel, field, trace.final.T, ending.thin, ending.seed, ending.states, hire=hire
+    )
     return Beginning(groups, recorder, ending, first + steps)
 
 

@@ -1,7 +1,8 @@
 """The loop of a run: chains advance in chunks, which are recorded and, now and then, saved.
 
-The host asks for chunks of about a tenth of a second: often enough for a progress bar, for
-checkpoints, and for Ctrl-C, which returns what has been run. Chunks do not change a path.
+The host asks for chunks of about a tenth of a second, or a second where they travel: often enough
+for a progress bar, for checkpoints, and for Ctrl-C, which returns what has been run. Chunks do not
+change a path.
 """
 
 import dataclasses
@@ -25,8 +26,6 @@ from masgrad.errors import (
 )
 from masgrad.progress import Progress
 
-CHUNK_SECONDS = 0.1
-
 
 def finish(begun: Beginning, progress: bool | None, saver: Saver | None) -> Trace | Summary:
     """Run the chains to the last step, and return what was recorded with its ending."""
@@ -49,7 +48,7 @@ def _drive(
     groups: Groups, recorder: Recorder, last: int, progress: bool | None, saver: Saver | None
 ) -> None:
     """Advance the chains in chunks of records, until the last step or Ctrl-C."""
-    thin, first = int(groups.thin), recorder.steps[-1]
+    thin, first = groups.thin, recorder.steps[-1]
     chunk, before = max(1, 32 // thin), groups.states
     with Progress(last - first, progress) as bar:
         try:
@@ -58,7 +57,8 @@ def _drive(
                 count = min(chunk, groups.most_records, (last - done) // thin)
                 start = time.perf_counter()
                 paths = groups.advance(count)
-                chunk = _next_chunk(count, time.perf_counter() - start)
+                took = time.perf_counter() - start
+                chunk = _next_chunk(count, took, groups.crew.chunk_seconds)
                 recorder.add(done + (1 + np.arange(count)) * thin, paths)
                 bar.update(recorder.steps[-1] - first)
                 if saver is not None and saver.due():
@@ -79,9 +79,9 @@ def _say_interrupted(step: int, last: int, saver: Saver | None) -> None:
     )
 
 
-def _next_chunk(count: int, seconds: float) -> int:
-    """The number of records that takes CHUNK_SECONDS, at most four times the last chunk."""
-    return max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-9))))
+def _next_chunk(count: int, took: float, wanted: float) -> int:
+    """The number of records that takes the wanted seconds, at most four times the last chunk."""
+    return max(1, min(4 * count, int(count * wanted / max(took, 1e-9))))
 
 
 def _report(recorder: Recorder, floored: np.ndarray, inexact: np.ndarray, steps: int) -> None:

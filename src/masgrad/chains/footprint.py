@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from masgrad.chains.groups import group_size, threads
+from masgrad.chains.engine.crew import threads
+from masgrad.chains.groups import group_size
 from masgrad.errors import InputError
 from masgrad.kernels.adjustment import InverseHistory, RootAdjustment
 from masgrad.kernels.fixed import FirstRoot

@@ -1,5 +1,7 @@
 """`resume`: `run(..., start_from=trace)` by another name, for a trace at hand."""
 
+from typing import Any, Literal
+
 from masgrad.chains.run import run
 from masgrad.chains.trace import Summary, Trace
 from masgrad.covariance.least_squares import LeastSquaresMoments
@@ -16,6 +18,9 @@ def resume(
     data: Rows | Simulator | LeastSquaresMoments,
     steps: int = 100,
     *,
+    engine: Literal["local", "dask"] | None = None,
+    client: Any = None,
+    scheduler: str | None = None,
     progress: bool | None = None,
 ) -> Trace | Summary:
     """Continue a run by `steps` steps: 100 steps and 100 more are 200, to the last digit.
@@ -30,6 +35,9 @@ def resume(
         model: the loss.
         data: the rows, or others of the same kind.
         steps: number of further updates.
+        engine: with `client` and `scheduler`: where to run, as for `mg.run`; it may change.
+        client: a `distributed.Client`.
+        scheduler: the address of a Dask scheduler.
         progress: a bar after two seconds; None shows it on a terminal.
 
     Returns:
@@ -42,4 +50,5 @@ def resume(
         >>> mg.resume(trace, mg.adagrad(0.1), model, z, steps=20)
         Trace of 5 chains, 31 records to step 30
     """
-    return run(kernel, model, data, steps=steps, start_from=trace, progress=progress)
+    where: dict[str, Any] = {"engine": engine, "client": client, "scheduler": scheduler}
+    return run(kernel, model, data, steps=steps, start_from=trace, **where, progress=progress)

@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from masgrad.chains import door
 from masgrad.chains.checkpoint import restore, run_saver
 from masgrad.chains.continuation import check_settings, continued
 from masgrad.chains.drive import finish
+from masgrad.chains.engine.crew import Hire
+from masgrad.chains.engine.place import check_engine, crews
 from masgrad.chains.groups import Groups
 from masgrad.chains.preparation import Beginning, check_thin, new_recorder, note_of, prepare
 from masgrad.chains.trace import Ending, Summary, Trace
@@ -42,6 +44,9 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = SECONDS,
     resume: bool = False,
+    engine: Literal["local", "dask"] | None = None,
+    client: Any = None,
+    scheduler: str | None = None,
     progress: bool | None = None,
 ) -> Trace | Summary:
     """Run many chains of a kernel and record their paths.
@@ -70,6 +75,12 @@ def run(
         every: seconds between saves.
         resume: go on from the checkpoint, if there is one, to the last digit; another call's is
             refused. Without it an unfinished run's checkpoint is not overwritten, but refused.
+        engine: "local", which is the default, runs in threads of this process; "dask" splits the
+            groups of chains over the workers of a cluster, and gives the same paths.
+        client: a `distributed.Client`, with engine="dask".
+        scheduler: the address of a Dask scheduler instead, such as "tcp://10.0.0.1:8786". With
+            neither, the client is used that is connected already, or processes on this machine are
+            started, and closed in the end.
         progress: a bar after two seconds; None shows it on a terminal.
 
     A program is compiled once for each kernel, model and shape: define a custom loss or a schedule
@@ -85,6 +96,7 @@ def run(
         >>> tr.theta.shape
         (100, 51, 2)
     """
+    check_engine(engine, client, scheduler)
     path = check_checkpoint(checkpoint, every, resume)
     door.check_objects(kernel, model)
     steps = check_count("steps", steps)
@@ -93,14 +105,15 @@ def run(
     call = {"kernel": kernel, "model": model, "data": data, "theta0": theta0, "steps": steps}
     saver = run_saver(path, every, call | settings | {"start_from": start_from})
     saved = None if saver is None else saver.begin(resume)
-    if start_from is None:
-        begun = _anew(kernel, model, data, theta0, steps, **settings)
-    else:
-        check_settings(start_from, {"theta0": theta0} | settings, DEFAULTS)
-        begun = continued(start_from, kernel, model, data, steps)
-    if saved is not None:
-        restore(begun.groups, begun.recorder, saved[1])
-    return finish(begun, progress, saver)
+    with crews(engine, client, scheduler) as hire:
+        if start_from is None:
+            begun = _anew(kernel, model, data, theta0, steps, **settings, hire=hire)
+        else:
+            check_settings(start_from, {"theta0": theta0} | settings, DEFAULTS)
+            begun = continued(start_from, kernel, model, data, steps, hire)
+        if saved is not None:
+            restore(begun.groups, begun.recorder, saved[1])
+        return finish(begun, progress, saver)
 
 
 DEFAULTS = {name: p.default for name, p in inspect.signature(run).parameters.items()}
@@ -119,6 +132,7 @@ def _anew(
     replace: bool,
     thin: int,
     keep: str,
+    hire: Hire,
 ) -> Beginning:
     """Chains at theta0."""
     if theta0 is None:
@@ -132,5 +146,5 @@ def _anew(
     note = note_of(kernel, field, theta)
     recorder = new_recorder(keep, chains, steps // thin + 1, len(theta), note)
     recorder.add(np.array([0]), theta[None])
-    groups = Groups(kernel, field, theta, thin, seed)
+    groups = Groups(kernel, field, theta, thin, seed, hire=hire)
     return Beginning(groups, recorder, Ending([], seed, field.batch_size, replace, thin), steps)

@@ -11,7 +11,7 @@ import numpy as np
 
 from masgrad.data.formula.expressions import columns_of
 from masgrad.data.formula.formulas import Formula, parse
-from masgrad.data.formula.learning import check_table, learn
+from masgrad.data.formula.learning import check_table, counted, is_of, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
@@ -24,7 +24,7 @@ from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.paths import is_frame
-from masgrad.errors import InputTypeError
+from masgrad.errors import InputError, InputTypeError
 
 
 def learn_table(
@@ -103,16 +103,57 @@ def table_source(
         client: of the cluster that reads them; None if this process does.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
-    terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     given_roles = {one.role for one in groups}
     kept = tuple(group for group in terms.groups if group.role not in given_roles)
     terms = replace(terms, groups=kept + _group_columns(groups))
+    opening = Opening(memory, left_out, client=client)
+    medium, terms = _seen_as(terms, data, opening, roles, groups)
+    return table_rows(medium, terms, memory, block, known)
+
+
+def _seen_as(
+    terms: Terms, data: Any, opening: Opening, roles: dict[str, Any], groups: Sequence[Asked]
+) -> tuple[Medium, Terms]:
+    """A table opened and checked for terms of another, which read its weights and offsets."""
+    terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     columns = [name for name in terms.columns if not _is_array(name)]
     text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
-    opening = Opening(memory, left_out, frozenset(text), client)
-    medium = _open(data, columns, opening, roles, groups)
+    medium = _open(data, columns, replace(opening, text=frozenset(text)), roles, groups)
     check_table(terms, medium)
-    return table_rows(medium, terms, memory, block, known)
+    return medium, terms
+
+
+def table_like(
+    data: Any,
+    formula: str,
+    terms: Terms,
+    memory: int,
+    block: int | None,
+    roles: dict[str, Any],
+    *,
+    groups: Sequence[Asked] = (),
+    left_out: LeftOut | None = None,
+    client: Any = None,
+) -> tuple[Source, Terms]:
+    """As `learn_table`, but with the columns of X that were learned from other tables.
+
+    Levels that this table lacks have columns of 0; their rows are counted here.
+    """
+    parsed = parse(formula, names_of(data) if "." in formula else None)
+    if not is_of(terms, parsed):
+        raise InputError(
+            f"the formula {formula!r} is another one than that of the result at which sums are "
+            f"taken, whose coefficients are {', '.join(terms.names[:8])}; give the same formula"
+        )
+    effects = (GroupColumns("effects", columns) for columns in parsed.effects)
+    by = (*effects, *_group_columns(groups))
+    bare = replace(terms, weight=None, offset=None, exposure=None, groups=by)
+    opening = Opening(memory, left_out, client=client)
+    medium, seen = _seen_as(bare, data, opening, roles, groups)
+    source, seen = table_rows(medium, seen, memory, block), counted(seen, medium)
+    arrays = {p: None for p, name in _columns(roles).items() if _is_array(name)}
+    named = tuple(group for group in by if not any(map(_is_array, group.columns)))
+    return source, replace(seen, groups=named, **arrays)
 
 
 def predictors(

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import multiprocessing
 import platform
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -84,6 +85,17 @@ def check_dask() -> None:
         ) from None
 
 
+def connected_client() -> Any:
+    """The client that the user has connected already; None if there is none."""
+    check_dask()
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
 def _checked(client: Any) -> "Client":
     """The user's client, if it is connected to a cluster that can do the work."""
     from distributed import Client
@@ -149,7 +161,19 @@ def _start(workers: int | None) -> Iterator["Client"]:
         )
     count = cores() if workers is None else check_count("workers", workers)
     with _quiet(), _processes(count) as local, Client(local, set_as_default=False) as client:
+        client.register_plugin(_deaf())
         yield client
+
+
+def _deaf() -> Any:
+    """Lets workers ignore Ctrl-C, which a terminal sends to all: this process closes them."""
+    from distributed import WorkerPlugin
+
+    class Deaf(WorkerPlugin):
+        def setup(self, worker: Any) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    return Deaf()
 
 
 def _processes(count: int) -> "LocalCluster":

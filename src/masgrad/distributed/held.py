@@ -8,6 +8,7 @@ by the hash of the bytes.
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -41,6 +42,13 @@ class Shipped:
             while len(_Held.objects) > MOST_HELD:
                 _Held.objects.popitem(last=False)
             return _Held.objects[self.digest]
+
+
+def forget(digests: Collection[str]) -> None:
+    """Let this process drop the objects of these hashes."""
+    with _Held.lock:
+        for digest in digests:
+            _Held.objects.pop(digest, None)
 
 
 class _Held:

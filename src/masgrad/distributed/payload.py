@@ -46,7 +46,7 @@ class Packer:
             def persistent_id(self, obj: Any) -> str | None:
                 if not packer.is_part(obj):
                     return None
-                part = packer._part(obj)
+                part = packer.part(obj)
                 used[part.digest] = part
                 return part.digest
 
@@ -57,7 +57,7 @@ class Packer:
             raise unpicklable(told, error) from error
         return file.getvalue(), used
 
-    def _part(self, value: Any) -> Shipped:
+    def part(self, value: Any) -> Shipped:
         """The part as bytes, which are made once: the object is kept, so that its id is its own."""
         if id(value) not in self._known:
             self._known[id(value)] = value, ship(value)

@@ -9,11 +9,11 @@ purpose would come again, and are results.
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from masgrad.distributed.held import Shipped
+from masgrad.distributed.held import Shipped, forget
 from masgrad.errors import ClusterError, MasgradError
 
 RETRIES = 2
@@ -45,11 +45,25 @@ class Tasks:
         client: of the cluster.
         names: of the shards, for messages.
         data: a Dask object or a value for each shard, None for shards that a worker reads itself.
+        done: what a task does to its shard, for messages: it is "read", or "advanced".
     """
 
-    def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any]):
-        self.client, self.names, self.data = client, names, list(data)
+    def __init__(self, client: Any, names: Sequence[str], data: Sequence[Any], done: str = "read"):
+        self.client, self.names, self.data, self.done = client, names, list(data), done
         self._parts: dict[str, Any] = {}
+
+    def send(self, parts: dict[str, Shipped]) -> None:
+        """Bring parts to every worker at once: where they are large, tasks crowd where they are."""
+        for digest, part in parts.items():
+            if digest not in self._parts:
+                self._parts[digest] = self._hold(part)
+        self.client.replicate([self._parts[digest] for digest in parts])
+
+    def drop(self, digests: Collection[str]) -> None:
+        """Take parts back from the workers: rows that no later round needs fill their memory."""
+        for digest in digests:
+            self._parts.pop(digest, None)
+        self.client.run(forget, list(digests), on_error="ignore")
 
     def each(
         self,
@@ -96,7 +110,8 @@ class Tasks:
 
     def _hold(self, value: Any) -> Any:
         """A value that any worker can get, and get again should the one that has it die."""
-        return self.client.submit(_same, value, pure=False)
+        with quiet_about_size():
+            return self.client.submit(_same, value, pure=False)
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
         for number, future in enumerate(futures, len(self.names) - len(futures)):
@@ -115,13 +130,13 @@ class Tasks:
         """The error for a shard that fails however often it is tried."""
         killed = type(error).__name__ == "KilledWorker"
         why = (
-            "every worker that read it was killed: is there too little memory for one block?"
+            f"a worker was killed each time it was {self.done}: is there too little memory for it?"
             if killed
             else f"{type(error).__name__}: {error!s:.300}"
         )
         return ClusterError(
-            f"{self.names[number]} cannot be read, after {RETRIES + 1} attempts: {why}; look at "
-            "this part of the data, and at the logs of the workers"
+            f"{self.names[number]} cannot be {self.done}, after {RETRIES + 1} attempts: {why}; the "
+            "logs of the workers say more"
         )
 
 

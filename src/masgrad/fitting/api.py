@@ -11,6 +11,7 @@ from masgrad.fitting.fitted import Fitted, with_omitted
 from masgrad.fitting.journal.journal import Journal
 from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
+from masgrad.fitting.merging.at import source_at, sums_at
 from masgrad.fitting.options import KEYWORDS, Options
 from masgrad.fitting.penalised.fit import fit_penalised, penalty_path_of
 from masgrad.fitting.penalised.path import POINTS, PenaltyPath
@@ -76,6 +77,8 @@ def fit(
 
 
 def _fit(task: Task) -> "Result | LevelsResult":
+    if task.options.at is not None:
+        return Result.of(with_omitted(sums_at(task), task.left_out))
     if task.terms is not None and task.terms.effects:
         from masgrad.fitting.effects.fits.fit import fit_effects  # for some fits alone
         from masgrad.fitting.effects.results.result import EffectsResult
@@ -156,7 +159,10 @@ def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal
     left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     carried |= {"client": client, "remember": journal.remember}
-    source, terms = as_source(model, data, formula, memory, block, **carried)
+    if options.at is not None:
+        source, terms = source_at(model, data, options, client)
+    else:
+        source, terms = as_source(model, data, formula, memory, block, **carried)
     journal.follow(source, left_out)
     if client is not None:
         source = read_by_workers(source, left_out, data, journal)

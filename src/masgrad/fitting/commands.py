@@ -66,11 +66,13 @@ def fit_files(
     save: Path | None = None,
     level: float = 0.95,
     quiet: bool = False,
+    at: Path | None = None,
     **keywords: Any,
 ) -> bool:
     """Fit, save the result if asked, and print it; without data, fit the bundled example.
 
-    Returns whether the fit came to its end, rather than being stopped by Ctrl-C.
+    With `at`, sums are taken at that saved result. Returns whether the fit came to its end, rather
+    than being stopped by Ctrl-C.
     """
     if save is not None:  # before the work, not after it
         check_destination(save)
@@ -86,7 +88,8 @@ def fit_files(
     with _plain_warnings():
         try:
             progress = False if quiet else None
-            result = glm(formula or "", list(data), progress=progress, **keywords)
+            point = {} if at is None else {"at": load(at)}
+            result = glm(formula or "", list(data), progress=progress, **keywords, **point)
         except KeyboardInterrupt:
             _tell("masgrad: stopped by Ctrl-C before there was an estimate; nothing is saved")
             raise
@@ -104,8 +107,25 @@ def _save(result: Result, path: Path, quiet: bool) -> None:
     if kept:
         path, old = path.with_name(f"{path.stem}.interrupted{path.suffix}"), path
         _tell(f"masgrad: {old} stays as it was, since the fit did not come to its end")
-    result.save(path)
+    with _plain_warnings():
+        result.save(path)
     _tell(f"saved: {path}", quiet and not kept)
+
+
+def merge_files(paths: list[Path], out: Path | None, level: float, repeated: str) -> None:
+    """Merge saved results, save what they give if asked, and print it."""
+    if len(paths) < 2:
+        raise InputError("one result has nothing to be merged with; give two or more")
+    if out is not None:
+        check_destination(out)
+    first, *others = map(load, paths)
+    with _plain_warnings():
+        result = first.merge(*others, repeated=repeated)
+    try:
+        if out is not None:
+            _save(result, out, quiet=False)
+    finally:
+        _print(result, level)
 
 
 def _print(result: Result, level: float) -> None:

@@ -20,11 +20,14 @@ from masgrad.models.model import Model
 
 if TYPE_CHECKING:  # for the annotations alone
     from masgrad.data.formula.terms import Terms
+    from masgrad.fitting.merging.record import Merged
     from masgrad.fitting.penalised.path import PenaltyPath
 
 POPULATION = "theta*"
 PENALISED_OPTIMUM = "the penalised optimum"
 NO_TARGET = "none"
+AT_POINT = "none (sums at a point)"
+"""The target of `fit(..., at=)`, which is no estimate."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ class Fitted:
         serial: the lags of HAC and DK errors, and what rows that follow need of these.
         weights_type: what weights are, if there were any.
         omitted: the rows that were left out.
+        merged: the shards of which it is made, if it is a merged result.
     """
 
     model: Model | None
@@ -120,6 +124,7 @@ class Fitted:
     serial: Serial | None = None
     weights_type: str = "frequency"
     omitted: Omitted = field(default=Omitted())
+    merged: "Merged | None" = None
 
     @property
     def finite_theta(self) -> np.ndarray:

@@ -16,6 +16,7 @@ from masgrad.fitting.objective.third_order import ThirdOrder
 from masgrad.fitting.sources import Sample
 from masgrad.models.families.canonical import Gaussian
 from masgrad.models.glm import add_offset, squared_residuals
+from masgrad.models.gram import ZERO_EIGENVALUE
 from masgrad.types import Rows
 
 DIFFERENCE = 1e-3
@@ -28,6 +29,9 @@ TERM_ROWS, TERM_PRODUCTS, BLOCK_ROWS = 1 << 12, 1 << 22, 512
 """Rows of a complete sample over which a first fit sums these terms, at most, and half of those of
 another one; products of four columns that are formed, about, and an eighth of those of three; and
 rows of a block."""
+
+CUBIC_SAFETY = 1.0
+"""Factor from the expected size of what cubic models miss to a bound on it, for one coefficient."""
 
 DIFFERENCE_ROWS = 1 << 10
 """Rows over which these terms of other losses are summed, 2 p times."""
@@ -47,9 +51,8 @@ def third_order_terms(
     prior, p = objective.prior, len(local.point)
     if p > MOST_COLUMNS or (prior is not None and prior.third is None):
         return local
-    try:
-        half = np.linalg.cholesky(np.linalg.inv(local.hessian / local.count))
-    except np.linalg.LinAlgError:
+    half = _directions(local, objective.linear)
+    if half is None:
         return local
     limit = max(BLOCK_ROWS, 8 * TERM_PRODUCTS // p**3)
     most = TERM_ROWS if sample.complete else 2 * TERM_ROWS
@@ -66,6 +69,23 @@ def third_order_terms(
         third = replace(third, squares=2 * local.gradient)
     sizes = third.noise, third.fourth, third.meat.sum(), third.hessian.sum()
     return replace(local, third=third) if np.isfinite(sizes).all() else local
+
+
+def _directions(local: LocalModel, linear: bool) -> np.ndarray | None:
+    """Directions of length 1 in the metric of H / N, (p, p).
+
+    Where H is singular, as of a shard that lacks a level, there are fewer, (p, r), which serve
+    linear predictors; None if those do not.
+    """
+    if local.factor or not linear:
+        try:
+            return np.linalg.cholesky(np.linalg.inv(local.hessian / local.count))
+        except np.linalg.LinAlgError:
+            return None
+    size, values, Q = local.spectrum
+    seen = values > ZERO_EIGENVALUE
+    half = Q[:, seen] / np.sqrt(values[seen]) / size[:, None] * np.sqrt(local.count)
+    return half if seen.any() else None
 
 
 def _scaled(third: ThirdOrder, scale: float, rows: int, random: bool) -> ThirdOrder:
@@ -163,3 +183,22 @@ def _terms_by_differences(
     mean, zero = np.mean(F, 0) / (2 * h**2), np.zeros(len(phi))
     size = float(np.sqrt(size))
     return ThirdOrder(slopes[0], slopes[1], mean, zero, phi, noise=float(noise), fourth=size)
+
+
+def missed_by_cubic(local: LocalModel) -> float:
+    """Bound on the shift of the estimate by what cubic models of the rows miss, in standard errors.
+
+    Their gradient's error has a size, and its direction is taken for random.
+    """
+    return 0.0 if local.third is None else in_errors(local, local.third.gradient_error())
+
+
+def in_errors(local: LocalModel, missed: float) -> float:
+    """Bound on the shift by a gradient of this size, in the metric of the inverse of H / N.
+
+    Of a random direction: the largest of p normal numbers is about sqrt(2 log p).
+    """
+    p = len(local.point)
+    noise = np.trace(np.linalg.lstsq(local.meat, local.hessian / local.count, rcond=None)[0])
+    worst = CUBIC_SAFETY * (1 + np.sqrt(2 * np.log(p)))
+    return float(worst * missed * np.sqrt(max(noise, 0.0)) / p)

@@ -199,6 +199,10 @@ class Options:
         "where to begin, (p,), or a pytree such as `params` of a `CustomLoss`; for linear "
         "predictors one of several points that are tried.",
     )
+    at: Any = _field(
+        None,
+        "sums of the rows at this point, for `Result.merge`: an array, values by name, a result.",
+    )
     starts: int | None = _field(
         None,
         "number of random starts for losses that need not be convex; by default 10 for mixtures "

@@ -41,6 +41,11 @@ class Status(enum.Enum):
         "the fit was stopped by Ctrl-C: estimates are about the rows read so far (nobs), and what "
         "was to be computed after that is missing; fit again for all of it",
     )
+    SUMS_ALONE = (
+        "sums at a point",
+        "these are sums over rows at a point that was given, and no estimate: merge them with "
+        "results of other rows, r.merge(this)",
+    )
     PENALISED_ONLY = (
         "penalised without intervals",
         "the data alone do not determine every coefficient: params are penalized_params, and their "
@@ -84,6 +89,11 @@ class Status(enum.Enum):
         "the estimate may be further from the optimum of these rows than was asked for "
         "(fit_info.remainder, in standard errors); allow more reads (passes='auto' or 'converge'; "
         "an iterator as mg.Stream), or fit old and new rows together",
+    )
+    MERGED_ROUGHLY = (
+        "merged roughly",
+        "what the local models of the shards miss may matter (fit_info.remainder, in standard "
+        "errors): take the sums of every shard at this result, at=result, and merge those",
     )
     APPROXIMATE = (
         "approximate",

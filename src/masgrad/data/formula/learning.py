@@ -75,7 +75,14 @@ def _learned(
     check_missing(found, medium.place)
     _check_text(categories.values(), found, medium)
     levels = {name: _levels(name, found[name], medium) for name in columns}
-    return {n: _category(formula, f, levels[f.expression[1]]) for n, f in categories.items()}
+    made = {n: _category(formula, f, levels[f.expression[1]]) for n, f in categories.items()}
+    return {n: with_counts(category, found[category.column]) for n, category in made.items()}
+
+
+def with_counts(category: Category, found: Found) -> Category:
+    """The category with the rows of each of its levels; without, if they were not counted."""
+    counts = tuple(found.counts[level] for level in category.levels) if found.counts else ()
+    return category._replace(counts=counts)
 
 
 def check_types(terms: Terms, medium: Medium) -> None:
@@ -103,6 +110,27 @@ def check_table(terms: Terms, medium: Medium) -> None:
     """Check that a new table has the types and levels of the table the terms were learned from."""
     check_types(terms, medium)
     medium.check(terms.levels, terms.weight, missing=terms.response is None)
+
+
+def is_of(terms: Terms, formula: Formula) -> bool:
+    """Whether terms are those of a formula, of whatever table they were learned."""
+    if formula.response != terms.response or set(formula.factors) != set(terms.factors):
+        return False
+    categories = {category.name for category in terms.categories}
+    names = [tuple(factor.name for factor in term) for term in formula.terms]
+    return _products(names, categories, absorbed=bool(formula.effects)) == terms.products
+
+
+def counted(terms: Terms, medium: Medium) -> Terms:
+    """The same terms with the rows that each level has in this table, if they can be counted."""
+    if not medium.searchable:
+        return terms.uncounted
+    found = medium.find(tuple(terms.levels), terms.weight)
+    known = {
+        category.name: with_counts(category, found[category.column])
+        for category in terms.categories
+    }
+    return replace(terms, factors={**terms.factors, **known})
 
 
 def _is_category(factor: Factor, medium: Medium) -> bool:

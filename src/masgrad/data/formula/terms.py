@@ -5,8 +5,8 @@ and for all). A term is a product of factors; a category that loses its base lev
 Nothing here holds code: terms are saved as JSON and read again.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain, product
 from typing import Any, NamedTuple
@@ -50,12 +50,16 @@ class Number(NamedTuple):
 
 
 class Category(NamedTuple):
-    """A categorical factor: one column per level, without the base level if reduced."""
+    """A categorical factor: one column per level, without the base level if reduced.
+
+    `counts` are the rows of each level where levels were learned; () if they were not counted.
+    """
 
     name: str
     column: str
     levels: tuple[Any, ...]
     base: int = 0
+    counts: tuple[int, ...] = ()
 
     def kept(self, reduced: bool) -> list[int]:
         """The codes of the levels that have a column."""
@@ -136,8 +140,18 @@ class Terms:
     @property
     def levels(self) -> dict[str, tuple[Any, ...]]:
         """The levels of the columns read as categories."""
-        categories = (f for f in self.factors.values() if isinstance(f, Category))
-        return {factor.column: factor.levels for factor in categories}
+        return {factor.column: factor.levels for factor in self.categories}
+
+    @property
+    def categories(self) -> list[Category]:
+        """The factors that are categories."""
+        return [f for f in self.factors.values() if isinstance(f, Category)]
+
+    @property
+    def uncounted(self) -> "Terms":
+        """The same terms for other rows, in which levels were not counted."""
+        plain = {category.name: category._replace(counts=()) for category in self.categories}
+        return replace(self, factors={**self.factors, **plain})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -170,8 +184,7 @@ class Terms:
     @property
     def large(self) -> list[Category]:
         """Categories of so many levels that their columns are not written out, nor their Gram."""
-        categories = (f for f in self.factors.values() if isinstance(f, Category))
-        return [category for category in categories if len(category.levels) > DENSE_LEVELS]
+        return [category for category in self.categories if len(category.levels) > DENSE_LEVELS]
 
     @property
     def width(self) -> int:
@@ -215,7 +228,7 @@ class Terms:
         return {
             "response": self.response,
             "numbers": [list(f) for f in self.factors.values() if isinstance(f, Number)],
-            "categories": [f._asdict() for f in self.factors.values() if isinstance(f, Category)],
+            "categories": [category._asdict() for category in self.categories],
             "products": [[list(part) for part in coded] for coded in self.products],
             "weight": self.weight,
             "offset": self.offset,
@@ -246,12 +259,15 @@ class Terms:
             raise InputError(f"saved terms are damaged: {saved!r:.80}; save it again") from None
 
 
-def _category(name: str, column: str, levels: list, base: int) -> Category:
+def _category(
+    name: str, column: str, levels: list, base: int, counts: Sequence[int] = ()
+) -> Category:
     texts = isinstance(name, str) and isinstance(column, str)
     plain = all(isinstance(level, str | int | float) for level in levels)
-    if not (texts and plain and base in range(len(levels))):
+    counted = len(counts) in (0, len(levels)) and all(isinstance(n, int) for n in counts)
+    if not (texts and plain and counted and base in range(len(levels))):
         raise KeyError
-    return Category(name, column, tuple(levels), base)
+    return Category(name, column, tuple(levels), base, tuple(counts))
 
 
 def _fill(out: np.ndarray, numbers: list[Expression], places: Places, columns: Columns) -> None:

@@ -15,6 +15,9 @@ from masgrad.stores.path import AnyPath
 SHARD_ROWS = 1 << 20
 """Rows of a shard, about: a tenth of a second of work, beside which a task costs little."""
 
+MOST_SHARDS = 1 << 12
+"""Shards of all files beyond which each has more rows: one process joins their totals."""
+
 
 @dataclass(frozen=True)
 class FileShard(TableShard):
@@ -46,22 +49,23 @@ class FileShard(TableShard):
 
 
 def shards_of_files(medium: Csv | Ipc | Parquet) -> list[FileShard]:
-    """Shards of about SHARD_ROWS rows, in the order of the rows."""
+    """Shards of about SHARD_ROWS rows or more, in the order of the rows."""
     if isinstance(medium, Parquet):
-        return [shard for k in range(len(medium.paths)) for shard in _of_parquet(medium, k)]
+        rows, files = max(SHARD_ROWS, sum(medium.counts) // MOST_SHARDS), range(len(medium.paths))
+        return [shard for k in files for shard in _of_parquet(medium, k, rows)]
     held = medium.with_rows if isinstance(medium, Csv) else medium.counts
     absolute = medium.files.absolute
     return [FileShard(path) for path, rows in zip(absolute, held, strict=True) if rows]
 
 
-def _of_parquet(medium: Parquet, number: int) -> Iterator[FileShard]:
+def _of_parquet(medium: Parquet, number: int, rows: int) -> Iterator[FileShard]:
     """The row groups of a file, as many together as make a shard."""
     footer, path = medium.footers[number], medium.files.absolute[number]
     held, size, start = [], 0, 0
     for group in range(footer.num_row_groups):
         held.append(group)
         size += footer.row_group(group).num_rows
-        if size >= SHARD_ROWS or group == footer.num_row_groups - 1:
+        if size >= rows or group == footer.num_row_groups - 1:
             if size:
                 yield FileShard(path, tuple(held), f", rows {start} to {start + size - 1}")
             held, size, start = [], 0, start + size

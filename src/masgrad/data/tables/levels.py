@@ -7,6 +7,7 @@ form, so that a CSV file, which has nothing but text, holds the same levels.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,7 @@ class Found:
         rows: number of rows examined.
         length: number of rows, also of weight 0.
         orders: the orders of levels declared by Arrow's ordered dictionaries.
+        counts: number of rows of each level, as far as rows were counted.
     """
 
     first: dict[Any, int] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Found:
     rows: int = 0
     length: int = 0
     orders: set[tuple[Any, ...]] = field(default_factory=set)
+    counts: Counter[Any] = field(default_factory=Counter)
 
     def join(self, name: str, later: "Found") -> None:
         """Add what was found in the rows that follow."""
@@ -71,6 +74,7 @@ class Found:
             self.missing = self.length + later.missing
         self.rows, self.length = self.rows + later.rows, self.length + later.length
         self.orders |= later.orders
+        self.counts += later.counts
         self.check_number(name)
 
     def check_number(self, name: str) -> None:
@@ -174,6 +178,7 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
     first = np.full(len(values) + 1, -1)
     first[indices[::-1] + 1] = np.arange(len(indices))[::-1]  # the last to be written stays
     first = first if rows is None else np.where(first >= 0, rows[first], -1)
+    counts = np.bincount(indices + 1, minlength=len(values) + 1)
     for k in np.flatnonzero(first >= 0):
         value = values[k - 1] if k else None
         if value is None and found.missing is None:
@@ -183,8 +188,9 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
                 f"column {name!r} holds {value:.0f}, a number of more digits than floats keep, so "
                 "that levels would be merged; store it as text or whole numbers (Parquet)"
             )
-        elif value is not None and value not in found.first:
-            found.first[value] = row + int(first[k])
+        elif value is not None:
+            found.first.setdefault(value, row + int(first[k]))
+            found.counts[value] += int(counts[k])
     found.length = row + len(column)
     found.check_number(name)
 

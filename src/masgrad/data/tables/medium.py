@@ -43,6 +43,7 @@ class Medium(abc.ABC):
         rereadable: whether the table can be read again.
         complete: which rows are complete, if others are left out.
         begin: number of rows that are skipped at the beginning.
+        searchable: whether the levels of categories can be looked for in all rows.
         shards: what workers of a cluster read of it; None if this process reads it all.
     """
 
@@ -53,6 +54,7 @@ class Medium(abc.ABC):
     rereadable: bool = True
     complete: Complete | None = None
     begin: int = 0
+    searchable: bool = True
     shards: Any = None
 
     @abc.abstractmethod

@@ -22,7 +22,6 @@ from masgrad.data.left_out import LeftOut
 from masgrad.data.source import Source
 from masgrad.errors import ClusterError
 
-
 PASSING = (ClusterError, OSError, MemoryError)
 """Errors that need not come again when a read is made again."""
 

@@ -134,6 +134,10 @@ class LevelsResult(Shown, LevelsFitted):
         """Refused: new rows may bring new levels."""
         raise self._refused("update", "fit old and new rows together")
 
+    def merge(self, *others: Any) -> Any:
+        """Refused: sums over rows have no place for so many levels."""
+        raise self._refused("merge", "group the levels")
+
     def save(self, path: str | Path) -> None:
         """Refused: the file would have no reader."""
         raise self._refused("save", "result.to_frame().to_parquet(path) keeps the coefficients")

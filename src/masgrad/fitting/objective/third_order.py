@@ -8,6 +8,9 @@ import numpy as np
 if TYPE_CHECKING:  # for the annotation alone
     from masgrad.fitting.objective.local_model import LocalModel
 
+NEGATIVE = 1e-12
+"""Size of a negative eigenvalue of M, in that of the largest, that is still rounding of 0."""
+
 
 @dataclass(frozen=True)
 class ThirdOrder:
@@ -91,8 +94,15 @@ def along_cubic(local: "LocalModel", step: np.ndarray, third: ThirdOrder) -> "Lo
         point=local.point + step,
         gradient=local.gradient + turned + bend @ step / 2,
         hessian=H + bend,
-        meat=M if np.linalg.eigvalsh(M)[0] >= 0 else local.meat,
+        meat=M if _is_a_meat(M) else local.meat,
         squares=local.squares + float(third.squares @ step + step @ turned),
         loss=local.loss + rise,
         third=third.after(step, local.point, turned / local.count, local.count),
     )
+
+
+def _is_a_meat(M: np.ndarray) -> bool:
+    """Whether M has no negative eigenvalue but for rounding, as where rows determine less than p
+    directions."""
+    values = np.linalg.eigvalsh(M)
+    return bool(values[0] >= -NEGATIVE * values[-1])

@@ -13,6 +13,7 @@ import numpy as np
 
 from masgrad.data.left_out import Omitted
 from masgrad.fitting.fitted import FitInfo, Fitted
+from masgrad.fitting.merging.record import Merged
 from masgrad.fitting.objective.clusters.clustered import Clustered
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.results import contrasts
@@ -54,6 +55,7 @@ class Tested(abc.ABC):
     penalized: np.ndarray | None
     clusters: Clustered | None = None
     serial: Serial | None = None
+    merged: Merged | None = None
     omitted: Omitted
 
     @property

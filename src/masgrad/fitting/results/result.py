@@ -9,6 +9,8 @@ import numpy as np
 
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
+from masgrad.fitting.merging.cells import check_cells
+from masgrad.fitting.merging.record import Heterogeneity
 from masgrad.fitting.results import prediction, row_prediction, storage
 from masgrad.fitting.results.inference import Inference, Tested
 from masgrad.fitting.results.update import updated
@@ -141,6 +143,47 @@ class Result(Shown, Inference):
         """
         return Result.of(updated(self, data, keywords))
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to a JSON file, readable by `mg.load`."""
+    def merge(self, *others: Fitted, repeated: str = "error") -> "Result":
+        """The estimate and intervals for the rows of these results together.
+
+        Their rows are taken to be different ones. Nothing but aggregates is needed: sums over rows,
+        which results hold. What is omitted by that is in `fit_info.remainder`, in standard errors;
+        where it matters, sums are taken at this result (`fit(..., at=result)`), and merged again.
+
+        Args:
+            others: results of the same model, by `fit`, `glm`, `load`, `update` or `merge`.
+            repeated: "error" refuses shards whose sums are the same, "keep" takes their rows for
+                different ones.
+
+        Example:
+            >>> import numpy as np, masgrad as mg
+            >>> rng = np.random.default_rng(0)
+            >>> X = rng.normal(size=(900, 2))
+            >>> y = rng.poisson(np.exp(X @ [0.2, 0.4]))
+            >>> a, b, c = (mg.fit(mg.Poisson(), (X[k::3], y[k::3])) for k in range(3))
+            >>> both, whole = a.merge(b, c), mg.fit(mg.Poisson(), (X, y))
+            >>> both.nobs, bool((abs(both.params - whole.params) < 0.01 * whole.bse).all())
+            (900, True)
+        """
+        from masgrad.fitting.merging.merge import merge  # pyarrow, for merges alone
+
+        return Result.of(merge((self, *others), repeated))
+
+    @property
+    def heterogeneity(self) -> Heterogeneity | None:
+        """The test that merged shards have one theta*, with `pvalue`; None if not merged."""
+        return None if self.merged is None else self.merged.heterogeneity
+
+    def save(self, path: str | Path, *, small_cells: str = "warn") -> None:
+        """Write everything to a JSON file, readable by `mg.load`.
+
+        The file holds aggregates, sums over rows, and no rows; of a level with few rows an
+        aggregate can say much about each of them.
+
+        Args:
+            path: the file.
+            small_cells: "warn" names the levels of categories that fewer than 10 rows have;
+                "allow" does not.
+        """
+        check_cells(self.terms, small_cells)
         storage.save(self, path)

@@ -26,6 +26,7 @@ from masgrad.fitting.results.consistency import check_given_model, consistent
 from masgrad.fitting.results.estimates import coefficients
 from masgrad.fitting.results.saved.arrays import pack, unpack
 from masgrad.fitting.results.saved.clusters import clusters_from_json, clusters_to_json
+from masgrad.fitting.results.saved.merged import merged_from_json, merged_to_json
 from masgrad.fitting.results.saved.serial import serial_from_json, serial_to_json
 from masgrad.fitting.status import LARGEST_REMAINDER, Status
 from masgrad.fitting.uncertainty.diagnostics import Diagnostics
@@ -170,6 +171,7 @@ def _to_json(r: Fitted) -> dict[str, Any]:
         "serial": serial_to_json(r.serial),
         "weights_type": r.weights_type,
         "omitted": asdict(r.omitted),
+        "merged": merged_to_json(r.merged),
         "coordinates": _fields(r.coordinates),
         "local_model": _fields(r.local_model),
     }
@@ -199,6 +201,7 @@ def _from_json(body: dict[str, Any], model: Model | None) -> Fitted:
         serial=serial_from_json(body.get("serial")),
         weights_type=body.get("weights_type", "frequency"),
         omitted=Omitted(**body.get("omitted", {})),
+        merged=merged_from_json(body.get("merged")),
         status=Status[body["status"]],
         terms=_terms(body["terms"]),
         df=unpack(body["df"]) if isinstance(body["df"], dict) else body["df"],

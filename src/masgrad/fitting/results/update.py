@@ -19,10 +19,10 @@ from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
-from masgrad.fitting.fitted import PENALISED_OPTIMUM, Fitted, with_omitted
+from masgrad.fitting.fitted import AT_POINT, PENALISED_OPTIMUM, Fitted, with_omitted
 from masgrad.fitting.keywords import options_of
+from masgrad.fitting.later_rows import missed_by_cubic
 from masgrad.fitting.objective.clusters.clustered import Clustered
-from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
@@ -38,7 +38,7 @@ from masgrad.types import float64
 if TYPE_CHECKING:
     from masgrad.data.formula.terms import Terms
 
-UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula")]
+UPDATE_KEYWORDS = [name for name in KEYWORDS if name not in ("penalty", "formula", "at")]
 
 LASTING_TYPES = ("HC1", "nonrobust", *CLUSTERED)
 """Covariances that new rows get as the old ones had them."""
@@ -48,9 +48,6 @@ LASTING = (Status.INTERRUPTED, Status.UNREPRESENTATIVE)
 
 LARGEST_UPDATE_REMAINDER = 0.1
 """Remainder of an update, in standard errors, above which its status and a warning say so."""
-
-CUBIC_SAFETY = 1.0
-"""Factor from the expected size of what cubic models miss to a bound on it, for one coefficient."""
 
 NOT_PENALISED = (
     "The penalty was not updated: its optimum would move with these rows, and penalized_params are "
@@ -76,7 +73,7 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
 def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any) -> Fitted:
     left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out, "client": client}
-    terms = None if old.terms is None else _without_times(old.terms, options)
+    terms = None if old.terms is None else _without_times(old.terms.uncounted, options)
     if terms is not None:
         from masgrad.data.table_source import table_source
 
@@ -143,20 +140,6 @@ def _remainder(old: Fitted, new: Fitted) -> float:
     return new.fit_info.remainder + left + missed_by_cubic(after) + not_followed
 
 
-def missed_by_cubic(local: LocalModel) -> float:
-    """Bound on the shift of the estimate by what cubic models of the rows miss, in standard errors.
-
-    Their gradient's error has a size, and its direction is taken for random: the largest of p
-    normal numbers is about sqrt(2 log p).
-    """
-    third, p = local.third, len(local.point)
-    if third is None:
-        return 0.0
-    noise = np.trace(np.linalg.lstsq(local.meat, local.hessian / local.count, rcond=None)[0])
-    worst = CUBIC_SAFETY * (1 + np.sqrt(2 * np.log(p)))
-    return float(worst * third.gradient_error() * np.sqrt(max(noise, 0.0)) / p)
-
-
 def largest_shift(fitted: Fitted, step: np.ndarray) -> float:
     """A shift of phi in standard errors: of the worst coefficient, or over contrasts."""
     local, coordinates = fitted.local_model, fitted.coordinates
@@ -178,6 +161,11 @@ def _check_old(old: Fitted) -> Model:
     if old.model is None:
         raise InputTypeError(
             "this result was loaded without its loss; give mg.load(path, model=...)"
+        )
+    if old.target == AT_POINT:
+        raise InputError(
+            "this result has sums at a point and no estimate; merge it with others first, "
+            "r.merge(this), and update what that gives"
         )
     if old.target == PENALISED_OPTIMUM:
         raise InputError(

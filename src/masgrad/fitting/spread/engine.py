@@ -35,11 +35,11 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
                 )
         yield here, None
         return
-    from masgrad.distributed.cluster import cluster  # for such fits alone
+    from masgrad.distributed.cluster import cluster, connected_client  # for such fits alone
 
     client = options.client
     if client is None and options.scheduler is None:
-        client = _of_user()
+        client = connected_client()
     with cluster(client, options.scheduler) as found:
         yield here, found
 
@@ -47,19 +47,6 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
 def _is_spread(options: Options, data: Any) -> bool:
     """Whether workers read: asked for, or because Dask holds the data."""
     return options.engine == "dask" or (options.engine is None and holds_dask(data))
-
-
-def _of_user() -> Any:
-    """The client that the user has connected already; None if there is none."""
-    from masgrad.distributed.cluster import check_dask
-
-    check_dask()
-    from distributed import default_client
-
-    try:
-        return default_client()
-    except ValueError:
-        return None
 
 
 def read_by_workers(

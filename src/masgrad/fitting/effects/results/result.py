@@ -11,6 +11,7 @@ from masgrad.errors import InputError
 from masgrad.fitting.effects.results.fitted import Effects, EffectsFitted
 from masgrad.fitting.effects.results.prediction import predicted, refuse_interval
 from masgrad.fitting.effects.results.storage import effects_to_json
+from masgrad.fitting.merging.cells import check_cells
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.prediction import check_asked, joined_columns
 from masgrad.fitting.results.result import Result
@@ -126,8 +127,9 @@ class EffectsResult(Result, EffectsFitted):
             "rows together"
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, small_cells: str = "warn") -> None:
         """Write the result with its effects to exactly this path, as JSON; no data are in it."""
+        check_cells(self.terms, small_cells)
         storage.save(self, path, effects=effects_to_json(self))
 
 

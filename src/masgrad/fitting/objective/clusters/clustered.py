@@ -52,16 +52,20 @@ class Clustered:
 
     def in_coordinates(self, T: np.ndarray) -> "Clustered":
         """The same sums where phi = T phi', in phi'."""
-        ways = tuple(replace(way, sums=_transformed(way.sums, T)) for way in self.ways)
+        ways = tuple(
+            replace(way, sums=transformed(way.sums, T, np.linalg.solve(T, way.sums.point)))
+            for way in self.ways
+        )
         basis = np.linalg.qr(np.linalg.solve(T, self.basis))[0]
         return replace(self, ways=ways, bread=T.T @ self.bread @ T, basis=basis)
 
 
-def _transformed(sums: ClusterSums, T: np.ndarray) -> ClusterSums:
+def transformed(sums: ClusterSums, T: np.ndarray, point: np.ndarray) -> ClusterSums:
+    """Sums at phi = T point, in the coordinates of the point; T is (p, p')."""
     H = sums.hessians
     if H is not None:
-        H = H.copy()
+        p = T.shape[1]
+        H = np.empty((len(H), p * (p + 1) // 2))
         for chosen, each in sums.each_hessian():
             H[chosen] = packed(T.T @ each @ T)
-    point = np.linalg.solve(T, sums.point)
     return replace(sums, point=point, scores=sums.scores @ T, hessians=H)

@@ -15,6 +15,7 @@ import numpy as np
 
 from masgrad.checks import as_number
 from masgrad.errors import InputError, printable
+from masgrad.fitting.merging.record import Merged
 from masgrad.fitting.results.inference import Tested
 
 WIDTH = 80
@@ -38,6 +39,7 @@ MODEL: tuple[Fact, ...] = (
     ("Fixed effects", lambda r: r.absorbed),
     ("Status", lambda r: str(r.status)),
     ("Covariance", lambda r: r.cov_type),
+    ("Shards", lambda r: None if r.merged is None else f"{r.merged.shards:,}"),
     ("Clusters", lambda r: None if r.clusters is None else r.clusters.in_words),
     ("Degrees of freedom", lambda r: _range(r.df)),
     ("Intervals for", lambda r: r.target),
@@ -52,11 +54,20 @@ FIT: tuple[Fact, ...] = (
     ("Last correction (s.e.)", lambda r: f"{r.fit_info.correction:.2g}"),
     ("Predicted remainder (s.e.)", lambda r: f"{r.fit_info.remainder:.2g}"),
     ("Condition number of H", lambda r: f"{r.fit_info.condition:.3g}"),
+    ("Heterogeneity", lambda r: _test(r.merged)),
     ("Deviance", lambda r: _decimal(r.deviance)),
     ("R-squared within", lambda r: None if r.r2_within is None else f"{r.r2_within:.4f}"),
     ("Dispersion", lambda r: None if r.dispersion is None else f"{r.dispersion:.4g}"),
 )
 """About how the estimate was reached, on the right."""
+
+
+def _test(merged: Merged | None) -> str | None:
+    """The test that merged shards have one theta*."""
+    if merged is None or not merged.heterogeneity.df:
+        return None
+    test = merged.heterogeneity
+    return f"Q {test.statistic:.4g}, df {test.df}, p {test.pvalue:.2g}"
 
 
 def _decimal(value: float | None) -> str | None:

@@ -4,7 +4,7 @@ One read of gradients at the estimate gives the scores. A single read has taken 
 earlier rows (`update`) at their own estimate: both are moved to this one by the clusters' Hessians.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,19 +87,26 @@ def clustered_meat(
     count = observations(local.count, local.rows, options)
     basis = complement(null)
     kept = Clustered(ways, options.small_sample, local.hessian, count, free, basis, outside)
+    A = objective.coordinates.design(np.eye(len(local.point)))
+    least_squares = isinstance(objective.family, Gaussian)
+    found = meat_of_sums(kept, kind, least_squares, A, reader.source.names)
+    return replace(found, reads=reads, notes=(*notes, *found.notes))
+
+
+def meat_of_sums(
+    kept: Clustered, kind: str, least_squares: bool, A: np.ndarray, names: tuple[str, ...]
+) -> ClusteredMeat:
+    """The meat that sums by cluster make; the coefficients are A phi."""
     check_clusters(kept)
     leverages = Leverages.of(kept)
     if kind in POWERS and leverages is None:
         raise InputError(_without_hessians(kind, kept))
-    A = objective.coordinates.design(np.eye(len(local.point)))
-    notes += few_clusters(kept, kind)
-    notes += unequal_clusters(kept, leverages, A, reader.source.names)
+    notes = (*few_clusters(kept, kind), *unequal_clusters(kept, leverages, A, names))
     if kind not in POWERS or leverages is None:
-        matrix = meat_of(kept, isinstance(objective.family, Gaussian))
-        return ClusteredMeat(matrix, kept, reads, notes, kept.fewest - 1)
-    notes += lost_clusters(kept, leverages, A, reader.source.names)
+        return ClusteredMeat(meat_of(kept, least_squares), kept, 0, notes, kept.fewest - 1)
+    notes += lost_clusters(kept, leverages, A, names)
     df = BellMcCaffrey(leverages).of(A) if kind == "CR2" else kept.fewest - 1
-    return ClusteredMeat(adjusted_meat(leverages, kind), kept, reads, notes, df)
+    return ClusteredMeat(adjusted_meat(leverages, kind), kept, 0, notes, df)
 
 
 def _without_hessians(kind: str, kept: Clustered) -> str:

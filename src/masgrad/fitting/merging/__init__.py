@@ -1,0 +1,1 @@
+"""Results of rows that were fitted apart, combined to one."""
