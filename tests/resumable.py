@@ -114,6 +114,9 @@ FITS = {
     "effects in little memory": lambda folder, **k: of_parquet(
         folder, "y ~ a + b | firm + year", memory="1MB", **k
     ),
+    "sums at a point": lambda folder, **k: of_parquet(
+        folder, at={"Intercept": 0.0, "a": 0.5, "b": -0.3, "c": 0.0}, clusters="firm", **k
+    ),
     "effects": lambda folder, **k: of_parquet(
         folder, "count ~ a + b | firm + year", "poisson", clusters="firm", **k
     ),

@@ -248,11 +248,7 @@ class Options:
     )
     checkpoint: Any = _field(None, "a file in which the fit is saved on its way, and at its end.")
     every: float = _field(SECONDS, "seconds between saves.")
-    resume: bool = _field(
-        False,
-        "go on from the checkpoint, if there is one, to the same digits; another fit's is refused, "
-        "and so is, without `resume`, to overwrite that of an unfinished fit.",
-    )
+    resume: bool = _field(False, "go on from the checkpoint, if any; another fit's is refused.")
     progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
     storage_options: StorageOptions | None = _field(
         None,
