@@ -398,9 +398,7 @@ class Killed(BaseException):
     """Stands for a kill of the process that leads."""
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "weights and a gap", "two-way clusters", "counts with effects", "HAC"]
-)
+@pytest.mark.parametrize("name", ["weights and a gap", "two-way clusters", "counts with effects"])
 def test_a_fit_goes_on_after_the_shards_that_are_done(name, client, paths, tmp_path, monkeypatch):
     """Bit for bit, after two kills; no shard is read again but the one in course."""
     fit = FITS[name]
