@@ -246,6 +246,30 @@ def test_panels_that_cannot_be_are_refused_on_the_command_line(table, masgrad, a
     assert (found, out) == (code, "") and words in err and "Traceback" not in err
 
 
+def test_fits_are_saved_on_their_way_and_go_on(table, masgrad, monkeypatch, tmp_path):
+    saved = (*FIT, "--checkpoint", "c", "--every", "0")
+    whole = masgrad(*FIT)[1]
+    with monkeypatch.context() as patch:
+        patch.setattr("masgrad.fitting.api.Result.of", ctrl_c_at_once)
+        assert masgrad(*saved)[0] == 130
+    code, _, err = masgrad(*saved)
+    assert code == 1 and "holds an unfinished fit" in err and "resume=True" in err
+    code, out, _ = masgrad(*saved, "--resume")
+    assert code == 0 and timeless(out) == timeless(whole)
+    code, _, err = masgrad(*saved, "--resume", "--seed", "1")
+    assert code == 1 and "seed was 0 and is 1" in err
+    for wrong in (("--resume",), ("--checkpoint", "c", "--every", "-1")):
+        assert masgrad(*FIT, *wrong)[0] == 2
+
+
+def ctrl_c_at_once(record):
+    raise KeyboardInterrupt
+
+
+def timeless(summary):
+    return [line for line in summary.splitlines() if "Rows per second" not in line]
+
+
 def test_ctrl_c_ends_with_130(table, masgrad, monkeypatch):
     r = mg.glm("y ~ a + b", table, "binomial")
 

@@ -11,7 +11,7 @@ from masgrad.data.formula.formulas import parse
 from masgrad.data.groupings.combined import CombinedKeys
 from masgrad.data.groupings.keys import Keys
 from masgrad.errors import IdentificationError, InputError
-from masgrad.fitting.effects.rows.kept import ABOVE, BELOW, RowFacts, kept_rows
+from masgrad.fitting.effects.rows.kept import ABOVE, BELOW, RowFacts, kept_rows, look_at
 
 FORMULA = "y ~ x1 + x2 | firm + year"
 
@@ -257,9 +257,8 @@ def test_least_squares_are_those_of_statsmodels(table):
 def test_rows_are_left_out_until_none_is_single():
     """A chain: the only row of firm 3 leaves year 2 with one row, which leaves firm 2 with one."""
     codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 1], [2, 2], [3, 2]], np.int32)
-    kept = kept_rows(
-        lambda: [RowFacts(codes[:4], None, None), RowFacts(codes[4:], None, None)], (4, 3), True
-    )
+    parts = [RowFacts(codes[:4], None, None), RowFacts(codes[4:], None, None)]
+    kept = kept_rows(look_at(parts), (4, 3), True)
     assert (kept.rows, kept.single, kept.sizes) == (4, 3, (2, 2))
     mask = kept.mask(codes)
     assert mask is not None and mask.tolist() == [True] * 4 + [False] * 3
@@ -274,8 +273,8 @@ def test_singles_in_memory_are_those_of_looks_at_all_rows(K, weighted, rng, monk
         weight = rng.integers(1, 3, n) * 1.0 if weighted else None
         cut = (slice(0, n // 2), slice(n // 2, n))
         parts = [RowFacts(codes[c], None, None if weight is None else weight[c]) for c in cut]
-        slow = kept_rows(lambda parts=parts: parts, (40,) * K, True)
-        quick = kept_rows(lambda parts=parts: parts, (40,) * K, True, parts)
+        slow = kept_rows(look_at(parts), (40,) * K, True)
+        quick = kept_rows(look_at(parts), (40,) * K, True, parts)
         assert (slow.rows, slow.single, slow.weight) == (quick.rows, quick.single, quick.weight)
         for a, b in zip(slow.live, quick.live, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -285,20 +284,20 @@ def test_a_long_chain_of_singles_is_followed():
     links = np.arange(40_000, dtype=np.int32)
     codes = np.stack([links // 2, (links + 1) // 2], 1)
     part = RowFacts(codes, None, None)
-    kept = kept_rows(lambda: [part], (20_000, 20_001), True, [part])
+    kept = kept_rows(look_at([part]), (20_000, 20_001), True, [part])
     assert (kept.rows, kept.single) == (0, 40_000)
 
 
 def test_a_row_that_stands_for_two_is_not_single():
     codes, weight = np.array([[0], [1], [1]], np.int32), np.array([2.0, 1.0, 1.0])
-    assert kept_rows(lambda: [RowFacts(codes, None, weight)], (2,), True).all
-    assert kept_rows(lambda: [RowFacts(codes, None, weight)], (2,), False).single == 1
+    assert kept_rows(look_at([RowFacts(codes, None, weight)]), (2,), True).all
+    assert kept_rows(look_at([RowFacts(codes, None, weight)]), (2,), False).single == 1
 
 
 def test_levels_at_one_end_take_others_with_them():
     codes = np.array([[0, 0], [0, 1], [1, 1], [1, 0], [1, 0]], np.int32)
     ends = np.array([BELOW, BELOW, ABOVE | BELOW, ABOVE, BELOW], np.uint8)
-    kept = kept_rows(lambda: [RowFacts(codes, ends, None)], (2, 2), True)
+    kept = kept_rows(look_at([RowFacts(codes, ends, None)]), (2, 2), True)
     assert (kept.one_sided, kept.single, kept.rows) == (3, 0, 2) or kept.rows == 2
 
 

@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import masgrad as mg
+from masgrad.checkpoints.saver import Saver
 from masgrad.data.shards import files
 from masgrad.distributed.cluster import cluster
 from masgrad.distributed.tasks import Tasks
@@ -423,3 +424,40 @@ def test_the_command_line_starts_and_stops_its_own_cluster(paths, tmp_path):
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert max(apart(mg.load(saved), FITS["plain"](paths))) < 1e-3
+
+
+class Killed(BaseException):
+    """Stands for a kill of the process that leads."""
+
+
+@pytest.mark.parametrize("name", ["weights and a gap", "two-way clusters", "counts with effects"])
+def test_a_fit_goes_on_after_the_shards_that_are_done(name, client, paths, tmp_path, monkeypatch):
+    """Bit for bit, after two kills; no shard is read again but the one in course."""
+    fit = FITS[name]
+    whole = fit(paths, engine="dask", client=client)
+    save, each, saved, read = Saver.save, Tasks.each, [], []
+
+    def dying(self, *args, **rest):
+        save(self, *args, **rest)
+        saved.append(1)
+        if len(saved) in (9, 17):
+            raise Killed
+
+    def counted(self, call, payload, parts, numbered):
+        for done in each(self, call, payload, parts, numbered):
+            read.append(1)
+            yield done
+
+    monkeypatch.setattr(Tasks, "each", counted)
+    fit(paths, engine="dask", client=client)
+    shards, call = len(read), {"engine": "dask", "client": client, "resume": True, "every": 0}
+    read.clear()
+    monkeypatch.setattr(Saver, "save", dying)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            fit(paths, checkpoint=tmp_path / "c", **call)
+    r = fit(paths, checkpoint=tmp_path / "c", **call)
+    assert len(read) == shards
+    np.testing.assert_array_equal(r.params, whole.params)
+    np.testing.assert_array_equal(r.cov, whole.cov)
+    assert (r.nobs, r.notes) == (whole.nobs, whole.notes)

@@ -17,6 +17,7 @@ FITTING = ROOT / "fitting"
 ORDER = (
     *(
         "options",
+        "journal",
         "keywords",
         "rows",
         "sources",
@@ -136,7 +137,7 @@ def test_records_are_frozen_and_the_monitor_has_one_writer():
                 if own and isinstance(value, type) and dataclasses.is_dataclass(value):
                     assert value.__dataclass_params__.frozen, value  # pyright: ignore
     for path in FITTING.rglob("*.py"):
-        if path.name not in ("monitor.py", "reader.py"):
+        if path.name not in ("monitor.py", "passes.py", "reader.py"):
             assert written(path) == set(), path
 
 
@@ -180,5 +181,5 @@ def test_a_fit_passes_few_files_and_loads_no_kernels(N):
         [sys.executable, "-c", FIT.format(N=N)], capture_output=True, text=True, check=True
     )
     passed, *loaded = done.stdout.split()
-    assert int(passed) <= 61
+    assert int(passed) <= 66
     assert not {"kernels", "chains", "theory", "paper"} & set(loaded)

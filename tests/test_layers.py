@@ -42,7 +42,16 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 DATA = [
     ["designs"],
     ["groupings"],
-    ["arrays", "left_out", "regression", "source", "sparse", "table", "simulate", "block"],
+    [
+        "arrays",
+        "left_out",
+        "regression",
+        "source",
+        "sparse",
+        "table",
+        "simulate",
+        "block",
+    ],
     ["tables"],
     ["formula", "matrices", "views", "shards"],
     ["table_rows"],

@@ -51,10 +51,10 @@ def _default(keyword: str) -> Any:
     return KEYWORDS[keyword].default
 
 
-def _meaning(keyword: str, **settings: Any) -> Any:
+def _meaning(keyword: str, *names: str, **settings: Any) -> Any:
     """An option that is a keyword of `fit`, with its meaning as help."""
     words = KEYWORDS[keyword].metadata["meaning"].replace("`", "")
-    return typer.Option(help=words[0].upper() + words[1:], **settings)
+    return typer.Option(*names, help=words[0].upper() + words[1:], **settings)
 
 
 def _files(otherwise: str = "") -> Any:
@@ -195,6 +195,9 @@ def fit(
     memory: Annotated[str, _meaning("memory")] = _default("memory"),
     engine: Annotated[str | None, _meaning("engine")] = None,
     scheduler: Annotated[str | None, _meaning("scheduler")] = None,
+    checkpoint: Annotated[Path | None, _meaning("checkpoint")] = None,
+    every: Annotated[float, _meaning("every", min=0)] = _default("every"),
+    resume: Annotated[bool, _meaning("resume", "--resume")] = False,
     seed: Annotated[int, _meaning("seed", min=0)] = _default("seed"),
     save: Annotated[Path | None, typer.Option(help="Write the result to this JSON file.")] = None,
     at: Annotated[
@@ -210,7 +213,8 @@ def fit(
     """Estimates with confidence intervals, in one or two reads of the data.
 
     Ctrl-C prints the result for the rows read so far and exits with 130. It is saved too, but takes
-    no other file's place: with --save r.json beside an older r.json as r.interrupted.json.
+    no other file's place: with --save r.json beside an older r.json as r.interrupted.json. With
+    --checkpoint the fit is saved on its way, and the same command with --resume goes on from there.
     """
     if data and formula is None:
         raise typer.BadParameter("files need --formula, such as 'y ~ a + b'")
@@ -220,11 +224,11 @@ def fit(
     reads = int(passes) if re.fullmatch("-?[0-9]{1,9}", passes) else passes
     named = {"weights": weights, "offset": offset, "exposure": exposure}
     named |= {"clusters": clusters or None, "time": time, "unit": unit, "lags": lags}
-    named |= {"engine": engine, "scheduler": scheduler}
+    named |= {"engine": engine, "scheduler": scheduler, "checkpoint": checkpoint}
     given: dict[str, Any] = {k: v for k, v in named.items() if v is not None}
     given |= {"passes": reads, "cov_type": cov_type, "method": method, "memory": memory}
     given |= {"small_sample": small_sample, "time_gaps": time_gaps, "weights_type": weights_type}
-    given |= {"missing": missing, "on_bad_rows": on_bad_rows}
+    given |= {"missing": missing, "on_bad_rows": on_bad_rows, "every": every, "resume": resume}
     with _of_options():
         given |= {"storage_options": options_in_words(connection)}
         usual = "gaussian" if data else "poisson"  # the bundled example counts

@@ -15,7 +15,8 @@ from masgrad.chains.engine.place import check_engine, crews
 from masgrad.chains.groups import Groups
 from masgrad.chains.preparation import Beginning, check_thin, new_recorder, note_of, prepare
 from masgrad.chains.trace import Ending, Summary, Trace
-from masgrad.checkpoints.saver import SECONDS, check_checkpoint
+from masgrad.checkpoints import SECONDS
+from masgrad.checkpoints.saver import check_checkpoint
 from masgrad.checks import check_count, check_seed
 from masgrad.covariance.least_squares import LeastSquaresMoments
 from masgrad.data.simulate import Simulator

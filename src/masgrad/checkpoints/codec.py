@@ -2,16 +2,18 @@
 
 Arrays go to a list; all else is a structure of JSON values, in which an array is named by its
 number. Tuples, dictionaries and records (NamedTuples and dataclasses of masgrad) are objects with
-one key that says what they are. A float is stored by its bits, so that -0.0 and the payload of a
-NaN are kept. A file never chooses what is run: only classes of masgrad are rebuilt, field by field,
-without their constructors. Arrays of JAX come back as NumPy arrays. What was one array twice is so
-again.
+one key that says what they are. Objects of other classes of masgrad are their attributes, and those
+that live on beside what is saved (`live`) are known by their number. A float is stored by its bits,
+so that -0.0 and the payload of a NaN are kept. A file never chooses what is run: only classes of
+masgrad are rebuilt, field by field, without their constructors. Arrays of JAX come back as NumPy
+arrays. What was one array twice is so again.
 """
 
 import dataclasses
+import functools
 import importlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,21 +24,22 @@ from masgrad.types import is_from
 PACKAGE = "masgrad"
 
 
-def encode(value: Any) -> tuple[list[np.ndarray], Any]:
-    """The arrays of a value, and its structure in JSON."""
-    encoder = _Encoder()
+def encode(value: Any, live: Sequence[Any] = ()) -> tuple[list[np.ndarray], Any]:
+    """The arrays of a value, and its structure in JSON; `live` are objects that it refers to."""
+    encoder = _Encoder(live)
     return encoder.arrays, encoder.structure(value)
 
 
-def decode(arrays: list[np.ndarray], structure: Any) -> Any:
-    """The value of arrays and a structure that `encode` made."""
-    return _Decoder(arrays).value(structure)
+def decode(arrays: list[np.ndarray], structure: Any, live: Sequence[Any] = ()) -> Any:
+    """The value of arrays and a structure that `encode` made, with as many live objects."""
+    return _Decoder(arrays, live).value(structure)
 
 
 class _Encoder:
     """Collects arrays; an array that is met twice is stored once."""
 
-    def __init__(self):
+    def __init__(self, live: Sequence[Any] = ()):
+        self.live = {id(one): number for number, one in enumerate(live)}
         self.arrays: list[np.ndarray] = []
         self.met: dict[int, tuple[Any, int]] = {}  # holds the arrays, whose ids must stay theirs
 
@@ -44,6 +47,8 @@ class _Encoder:
         """JSON values that stand for this value."""
         if value is None or type(value) in (bool, int, str):
             return value
+        if id(value) in self.live:
+            return {"live": self.live[id(value)]}
         if type(value) is float:
             return {"float": struct.pack(">d", value).hex()}
         if type(value) is bytes:
@@ -69,6 +74,9 @@ class _Encoder:
         if is_record(type(value)):
             fields = {name: self.structure(getattr(value, name)) for name in names(type(value))}
             return {"record": [type(value).__module__, type(value).__qualname__], "fields": fields}
+        if is_own(type(value)):
+            fields = {name: self.structure(part) for name, part in attributes(value).items()}
+            return {"object": [type(value).__module__, type(value).__qualname__], "fields": fields}
         raise InputTypeError(
             f"a checkpoint cannot hold {value!r:.60}, a {type(value).__module__}."
             f"{type(value).__qualname__}: arrays, numbers, text, and records of masgrad are needed"
@@ -85,7 +93,7 @@ class _Encoder:
 class _Decoder:
     """Builds values of a structure, given the arrays that it names."""
 
-    def __init__(self, arrays: list[np.ndarray]):
+    def __init__(self, arrays: list[np.ndarray], live: Sequence[Any] = ()):
         self.arrays = arrays
         self.makers: dict[str, Callable[[Any], Any]] = {
             "float": lambda bits: struct.unpack(">d", bytes.fromhex(bits))[0],
@@ -98,6 +106,7 @@ class _Decoder:
             "scalar": lambda number: arrays[number][()],
             "array": lambda number: arrays[number],
             "objects": self._objects,
+            "live": lambda number: live[number],
         }
 
     def value(self, structure: Any) -> Any:
@@ -108,7 +117,10 @@ class _Decoder:
             return structure
         if "record" in structure:
             fields = {k: self.value(v) for k, v in structure["fields"].items()}
-            return _rebuilt(record_class(*structure["record"]), fields)
+            return _rebuilt(class_of(structure["record"], is_record), fields)
+        if "object" in structure:
+            fields = {k: self.value(v) for k, v in structure["fields"].items()}
+            return _with_attributes(class_of(structure["object"], is_own), fields)
         ((kind, content),) = structure.items()
         return self.makers[kind](content)
 
@@ -119,11 +131,15 @@ class _Decoder:
         return array.reshape(shape)
 
 
+def is_own(kind: type) -> bool:
+    """Whether this is a class of masgrad, to be found by its name."""
+    return kind.__module__.split(".")[0] == PACKAGE and "<locals>" not in kind.__qualname__
+
+
 def is_record(kind: type) -> bool:
-    """Whether this is a NamedTuple or a dataclass of masgrad, to be found by its name."""
-    own = kind.__module__.split(".")[0] == PACKAGE and "<locals>" not in kind.__qualname__
+    """Whether this is a NamedTuple or a dataclass of masgrad."""
     named = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return own and (named or dataclasses.is_dataclass(kind))
+    return is_own(kind) and (named or dataclasses.is_dataclass(kind))
 
 
 def names(kind: Any) -> tuple[str, ...]:
@@ -133,8 +149,19 @@ def names(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(kind))
 
 
-def record_class(module: str, name: str) -> type:
-    """The record class of this name; nothing outside masgrad is imported or found."""
+def attributes(value: Any) -> dict[str, Any]:
+    """What an object holds, but for what it has computed of that."""
+    kind = type(value)
+    return {
+        name: part
+        for name, part in vars(value).items()
+        if not isinstance(getattr(kind, name, None), functools.cached_property)
+    }
+
+
+def class_of(place: Sequence[str], fits: Callable[[type], bool]) -> type:
+    """The class of this module and name; nothing outside masgrad is imported or found."""
+    module, name = place
     found: Any = None
     if module.split(".")[0] == PACKAGE:
         try:
@@ -143,7 +170,7 @@ def record_class(module: str, name: str) -> type:
                 found = getattr(found, part)
         except (ImportError, AttributeError):
             found = None
-    known = isinstance(found, type) and is_record(found)
+    known = isinstance(found, type) and fits(found)
     if not known or (found.__module__, found.__qualname__) != (module, name):
         raise InputError(f"{module}.{name} is no record of this version of masgrad")
     return found
@@ -154,8 +181,15 @@ def _rebuilt(kind: Any, fields: dict[str, Any]) -> Any:
     if set(fields) != set(names(kind)):
         raise InputError(f"{kind.__qualname__} has other fields in this version of masgrad")
     if issubclass(kind, tuple):
-        return kind._make(fields[name] for name in names(kind))  # pyright: ignore
+        return tuple.__new__(kind, [fields[name] for name in names(kind)])
     record = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(record, name, value)
     return record
+
+
+def _with_attributes(kind: Any, fields: dict[str, Any]) -> Any:
+    """An object with these attributes; its constructor is not called."""
+    found = object.__new__(kind)
+    vars(found).update(fields)
+    return found

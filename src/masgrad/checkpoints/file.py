@@ -79,6 +79,13 @@ def read_heading(path: Path) -> Heading:
         return Heading(**manifest["heading"])
 
 
+def seal_of(path: Path) -> str:
+    """The hash by which the end of a file seals it; it is not checked here."""
+    with open(path, "rb") as file:
+        file.seek(-min(64, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return file.read().decode("ascii", "replace")
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The archive in a file, and its manifest."""

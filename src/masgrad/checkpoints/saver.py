@@ -10,14 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from masgrad.checkpoints import file
+from masgrad.checkpoints import SECONDS, file
 from masgrad.checkpoints.fingerprint import difference
 from masgrad.checks import as_size
 from masgrad.errors import CheckpointError, InputError, InputTypeError
 from masgrad.files import check_destination, remove_leftovers
-
-SECONDS = 60.0
-"""Seconds between saves unless told."""
 
 
 class Saver:

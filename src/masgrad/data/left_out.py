@@ -111,6 +111,14 @@ class Tally:
         self.missing += missing
         return ~lacking if missing else None
 
+    @classmethod
+    def of(cls, counts: tuple[int, int, int, Mapping[str, int]]) -> "Tally":
+        """A tally with these counts."""
+        tally = cls()
+        tally.given, tally.rows, tally.missing, columns = counts
+        tally.columns = Counter(columns)
+        return tally
+
     def join(self, other: "Tally") -> None:
         """Count the rows of another part as well."""
         if other is not self:
@@ -137,13 +145,13 @@ class LeftOut:
 
     def __init__(self, missing: bool, bad: bool):
         self.missing, self.bad, self.whole = missing, bad, True
-        self._longest = Tally()
+        self._longest, self._course, self.before = Tally(), Tally(), Tally()
         self.bad_rows: Any = None
 
     @contextmanager
     def read(self) -> Iterator[Tally]:
         """The tally of a read; an error if the read ends and no row was complete."""
-        tally = Tally()
+        tally = self._course = Tally()
         try:
             yield tally
             if self.whole and tally.rows and tally.missing == tally.rows:
@@ -159,6 +167,22 @@ class LeftOut:
         self.whole, self._longest = False, tally
         yield tally
         tally.join(self._longest)
+
+    def state(self) -> Any:
+        """What has been counted, in whole reads and in the one in course; for `restore`."""
+        counts = [(t.given, t.rows, t.missing, dict(t.columns)) for t in self._tallies]
+        return counts, None if self.bad_rows is None else self.bad_rows.state()
+
+    def restore(self, state: Any) -> None:
+        """Know what was counted when the state was taken; `before` is of the read in course."""
+        counts, bad = state
+        self._longest, self.before = map(Tally.of, counts)
+        if self.bad_rows is not None:
+            self.bad_rows.restore(bad)
+
+    @property
+    def _tallies(self) -> tuple[Tally, Tally]:
+        return self._longest, self._course
 
     @property
     def omitted(self) -> Omitted:

@@ -74,6 +74,18 @@ class Source(abc.ABC):
         """The name of a row in messages, numbered from 0 in the order of `blocks()`."""
         return f"row {row}"
 
+    def watch(self, watch: Any) -> None:
+        """Have a `Watch` see the blocks of a function or an iterator, if they come from one."""
+        del watch
+
+    def state(self) -> Any:
+        """What reads have told of the medium, for `restore`; None if they tell nothing."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Know what was known when the state was taken."""
+        assert state is None
+
     def outline(self) -> "Source":
         """The source without its rows: what a worker is told of it."""
         raise NotImplementedError
@@ -268,6 +280,15 @@ class Stream(Source):
             given = _length(block, rows) if self.left_out is None else tally.given - row
             kept = 0 if rows is None else count_rows(rows)
             row, self.dropped = row + given, self.dropped or given > kept
+
+    def watch(self, watch: Any) -> None:
+        self.start = watch.over(self.start)
+
+    def state(self) -> Any:
+        return self.dropped
+
+    def restore(self, state: Any) -> None:
+        self.dropped = state
 
     def place(self, row: int) -> str:
         others = "of weight 0" if self.left_out is None else "that were left out"

@@ -7,6 +7,7 @@ order, row groups are permuted and whole blocks are shuffled.
 import copy
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.levels import Coder, check_codes, lookup
 from masgrad.data.tables.medium import Columns, Medium, codes_of, grouped, length_of
 from masgrad.data.tables.paths import column_names, expand, is_dataset, is_paths, kind
+from masgrad.data.tables.pieces import Pieces
 from masgrad.errors import InputError
 from masgrad.types import Rows
 
@@ -160,12 +162,30 @@ class MediumSource(Source):
             if rows is not None:
                 yield rows
 
-    def pieces(self, rng: np.random.Generator | None = None) -> Iterator[tuple[int, Columns]]:
+    def pieces(self, rng: np.random.Generator | None = None) -> Pieces:
         """Columns of blocks, views of Arrow's where possible, and the row at which each begins."""
-        row = 0
-        for columns in self.medium.blocks(rng, self.block, self.numbers, self.lookups):
-            yield row, with_combined(self.by, columns)
+        return Pieces(partial(self._pieces, rng))
+
+    def _pieces(self, rng: np.random.Generator | None, first: int) -> Iterator[tuple[int, Columns]]:
+        """The pieces from the first one to read on."""
+        row = first * self.block
+        medium = self.medium.starting(row) if row and rng is None else None
+        blocks = (medium or self.medium).blocks(rng, self.block, self.numbers, self.lookups)
+        row, skipped = (0, first) if medium is None else (row, 0)
+        for number, columns in enumerate(blocks):
+            combined = with_combined(self.by, columns)
+            if number >= skipped:
+                yield row, combined
             row += length_of(columns)
+
+    def watch(self, watch: Any) -> None:
+        self.medium.watch(watch)
+
+    def state(self) -> Any:
+        return self.medium.state()
+
+    def restore(self, state: Any) -> None:
+        self.medium.restore(state)
 
     def _held(self) -> int:
         """The size in blocks of a shuffle buffer that uses an eighth of the memory."""

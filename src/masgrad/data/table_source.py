@@ -3,7 +3,7 @@
 Weights, offset and exposure are columns of the table; arrays beside it become such columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,7 @@ def learn_table(
     *,
     left_out: LeftOut | None = None,
     client: Any = None,
+    remember: Callable[[str, Callable[[], Any]], Any] = lambda name, compute: compute(),
 ) -> tuple[Source, Terms]:
     """The rows of a table, and the terms that code later tables in the same way.
 
@@ -49,6 +50,7 @@ def learn_table(
         groups: clusters and the like: names of columns, or arrays.
         left_out: which rows are left out.
         client: of the cluster that reads them; None if this process does.
+        remember: what a function returns, or has returned before it was interrupted.
     """
     parsed = parse(formula, names_of(data) if "." in formula else None)
     columns = [value for value in roles.values() if isinstance(value, str)]
@@ -59,7 +61,13 @@ def learn_table(
     text = {*categories, *(name for group in by for name in group.columns)} - _numbers(parsed)
     opening = Opening(memory, left_out, frozenset(text), client)
     medium = _open(data, [*parsed.columns, *columns], opening, roles, groups)
-    terms = replace(learn(parsed, medium, **_columns(roles)), groups=by)
+
+    def learned() -> tuple[Terms, Any]:
+        return learn(parsed, medium, **_columns(roles)), medium.state()
+
+    terms, state = remember("terms", learned)
+    medium.restore(state)
+    terms = replace(terms, groups=by)
     arrays: dict[str, Any] = {p: None for p, name in _columns(roles).items() if _is_array(name)}
     named = tuple(group for group in by if not any(map(_is_array, group.columns)))
     return table_rows(medium, terms, memory, block), replace(terms, groups=named, **arrays)

@@ -77,7 +77,7 @@ class Tasks:
         parts: dict[str, Shipped],
         each: Sequence[Any],
     ) -> Iterator[Any]:
-        """`call(payload, parts, shard, data)` for every shard, in order.
+        """`call(payload, parts, shard, data)` for every shard, or the last ones, in order.
 
         Args:
             call: a function of a module.
@@ -104,7 +104,8 @@ class Tasks:
         told = payload if len(payload) <= SMALL else self._hold(payload)
         task = delayed(_attempt, pure=False)
         tasks = [
-            task(call, told, held, shard, data) for shard, data in zip(each, self.data, strict=True)
+            task(call, told, held, shard, data)
+            for shard, data in zip(each, self.data[len(self.data) - len(each) :], strict=True)
         ]
         with quiet_about_size():
             return self.client.compute(tasks, retries=RETRIES)
@@ -122,7 +123,7 @@ class Tasks:
             return self.client.submit(_same, value, pure=False)
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
-        for number, future in enumerate(futures):
+        for number, future in enumerate(futures, len(self.names) - len(futures)):
             try:
                 done = future.result()
             except (Exception, KeyboardInterrupt) as error:

@@ -8,6 +8,8 @@ from masgrad.checks import check_count
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import Fitted, with_omitted
+from masgrad.fitting.journal.journal import Journal
+from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import check_keywords, options_of, takes_keywords
 from masgrad.fitting.merging.at import source_at, sums_at
 from masgrad.fitting.options import KEYWORDS, Options
@@ -31,7 +33,7 @@ POSITIONAL = ("passes", "penalty", "weights")
 OTHERS = tuple(name for name in KEYWORDS if name not in POSITIONAL)
 PATH_KEYWORDS = (
     *("offset", "exposure", "formula", "memory", "block_size", "threads", "engine", "client"),
-    *("scheduler", "seed", "progress", "storage_options"),
+    *("scheduler", "seed", "progress", "storage_options", "checkpoint", "every", "resume"),
 )
 
 
@@ -69,7 +71,9 @@ def fit(
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     options = options_of("fit", given | keywords)
     with engine_of(options, data) as (here, client):
-        return _fit(_task(model, data, here, client))
+        journal = journal_of("fit", model, data, here, spread=client is not None)
+        with kept(journal):
+            return _fit(_task(model, data, here, client, journal))
 
 
 def _fit(task: Task) -> "Result | LevelsResult":
@@ -127,7 +131,10 @@ def penalty_path(
     options = options_of("penalty_path", {"penalty": penalty, "weights": weights} | keywords, known)
     count = check_count("count", count, 2)
     with engine_of(options, data) as (here, client):
-        return _path(_task(model, data, here, client), count)
+        call = {"count": count, "spread": client is not None}
+        journal = journal_of("penalty_path", model, data, here, **call)
+        with kept(journal):
+            return _path(_task(model, data, here, client, journal), count)
 
 
 def _path(task: Task, count: int) -> PenaltyPath:
@@ -141,7 +148,7 @@ def _path(task: Task, count: int) -> PenaltyPath:
     return penalty_path_of(task, count)
 
 
-def _task(model: Any, data: Any, options: Options, client: Any) -> Task:
+def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal) -> Task:
     """What a call asks for, checked; with a client its workers read the rows."""
     family = model.family if isinstance(model, GLM) else None
     if options.exposure is not None and family is not None and family.link != "log":
@@ -151,13 +158,15 @@ def _task(model: Any, data: Any, options: Options, client: Any) -> Task:
     formula, memory, block = options.formula, options.memory, options.block_size
     left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
+    carried |= {"client": client, "remember": journal.remember}
     if options.at is not None:
         source, terms = source_at(model, data, options, client)
     else:
-        source, terms = as_source(model, data, formula, memory, block, **carried, client=client)
+        source, terms = as_source(model, data, formula, memory, block, **carried)
+    journal.follow(source, left_out)
     if client is not None:
-        source = read_by_workers(source, left_out, data)
-    return Task(model, source, terms, options, left_out=left_out)
+        source = read_by_workers(source, left_out, data, journal)
+    return Task(model, source, terms, options, left_out=left_out, journal=journal)
 
 
 @takes_keywords(*(name for name in KEYWORDS if name != "formula"))

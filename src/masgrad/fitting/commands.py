@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from masgrad.checkpoints.saver import check_checkpoint
 from masgrad.errors import InputError, MasgradWarning, printable
 from masgrad.examples import RANDHIE, RANDHIE_FORMULA
 from masgrad.files import check_destination, replaced
@@ -53,7 +54,8 @@ def fit_keywords(
         l2: lam of the L2 penalty.
         given: the others, by their names in `fit`.
     """
-    options_of("fit", given)
+    options = options_of("fit", given)
+    check_checkpoint(options.checkpoint, options.every, options.resume)
     return {"family": GLM(family, link), "penalty": _penalty(l1, l2), **given}
 
 

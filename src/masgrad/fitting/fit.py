@@ -142,7 +142,8 @@ def reading(
     with np.errstate(over="ignore", invalid="ignore"), own_cores(), bar:
         monitor = Monitor(bar)
         sample = take_sample(task.source, single, task.options.memory // 8, rng)
-        reader = Reader(task.source, task.options.threads, monitor)
+        task.journal.check("sample", sample.rows)
+        reader = Reader(task.source, task.options.threads, monitor, task.journal)
         reader.see_sample(sample, linear=isinstance(task.model, GLM))
         try:
             yield reader, sample, rng

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from masgrad.checkpoints import SECONDS
 from masgrad.checks import as_bytes, as_size, check_count, one_of, whole
 from masgrad.cores import cores
 from masgrad.errors import InputError, InputTypeError
@@ -127,9 +128,7 @@ class Options:
         "and of streams for a `CustomLoss`, it is a name; other blocks of a stream are (X, y, "
         "weights, offset), either None.",
     )
-    offset: Any = _field(
-        None, "a known part of the linear predictor, (N,), or the name of a column."
-    )
+    offset: Any = _field(None, "a known part of the linear predictor, (N,), or a column's name.")
     exposure: Any = _field(
         None, "(N,), or the name of a column; log(exposure) is added to the offset."
     )
@@ -211,9 +210,7 @@ class Options:
         _starts,
         accepts=int | None,
     )
-    memory: int = _field(
-        "512MB", "memory for reading and keeping rows.", as_bytes, accepts=str | int
-    )
+    memory: int = _field("512MB", "memory to read and keep rows.", as_bytes, accepts=str | int)
     block_size: int | None = _field(
         None,
         "rows that are read and summed at a time; by default 4,096, and more of many rows.",
@@ -249,6 +246,9 @@ class Options:
     seed: int = _field(
         0, "seed of the sample, the order of batches, starts and chains.", whole("seed", 0)
     )
+    checkpoint: Any = _field(None, "a file in which the fit is saved on its way, and at its end.")
+    every: float = _field(SECONDS, "seconds between saves.")
+    resume: bool = _field(False, "go on from the checkpoint, if any; another fit's is refused.")
     progress: bool | None = _field(None, "whether to show a bar; on terminals by default.")
     storage_options: StorageOptions | None = _field(
         None,

@@ -6,7 +6,7 @@ drawn at random from arrays; from anything else it is the first rows.
 
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -119,6 +119,7 @@ def as_source(
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
     client: Any = None,
+    remember: Callable[[str, Callable[[], Any]], Any] = lambda name, compute: compute(),
 ) -> "tuple[Source, Terms | None]":
     """The source of rows, and the terms of the formula if there is one.
 
@@ -134,10 +135,12 @@ def as_source(
         groups: clusters and the like: arrays, or names of columns.
         left_out: which rows are left out, and where they are counted.
         client: of the cluster that reads the rows; None if this process does.
+        remember: what a function returns, or has returned before it was interrupted.
     """
     roles = dict(zip(ROLES, (weights, offset, exposure), strict=True))
     check_bad_rows(data, left_out)
     about: dict[str, Any] = {"groups": groups, "left_out": left_out, "client": client}
+    about |= {"remember": remember}
     source, terms = _rows(model, data, formula, memory, block, roles, **about)
     if not isinstance(model, GLM):
         source = source.named(model.names_of(source.names))
@@ -155,6 +158,7 @@ def _rows(
     groups: Sequence[Asked],
     left_out: LeftOut | None,
     client: Any,
+    remember: Callable[[str, Callable[[], Any]], Any],
 ) -> "tuple[Source, Terms | None]":
     carried = [role for role, value in roles.items() if value is not None]
     refused = [] if isinstance(model, GLM) else [r for r in carried if r != "weights"]
@@ -164,7 +168,7 @@ def _rows(
     if formula is not None:
         from masgrad.data.table_source import learn_table  # pyarrow
 
-        about: dict[str, Any] = {"left_out": left_out, "client": client}
+        about: dict[str, Any] = {"left_out": left_out, "client": client, "remember": remember}
         return learn_table(data, formula, memory, block, roles, groups, **about)
     if is_simulator(data):
         raise InputError("a Simulator has no end; say how many rows: data.stream(rows=1_000_000)")

@@ -7,6 +7,7 @@ from masgrad.data.groupings.grouping import with_role
 from masgrad.data.left_out import LeftOut
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import InputError
+from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
 from masgrad.fitting.options import SERIAL, Options
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model
@@ -44,6 +45,7 @@ class Task:
         options: the keywords of the call, checked.
         earlier: what an earlier fit has kept of rows that these follow.
         left_out: which rows are left out, and where they are counted; None if none are.
+        journal: of what reads have given.
     """
 
     model: Model
@@ -52,6 +54,7 @@ class Task:
     options: Options
     earlier: "Earlier | None" = None
     left_out: LeftOut | None = None
+    journal: Journal = NO_JOURNAL
 
     @property
     def is_single(self) -> bool:

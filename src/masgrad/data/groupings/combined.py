@@ -30,7 +30,7 @@ class CombinedKeys(Keys):
     def __init__(self, name: str, columns: Sequence[Keys]):
         super().__init__(name)
         self.columns = columns
-        self._stages = [Keys(name) for _ in columns[2:]]
+        self.stages = [Keys(name) for _ in columns[2:]]
 
     def codes_of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
         """The codes of combinations, given those of each column; `NO_KEY` if one has none."""
@@ -40,7 +40,7 @@ class CombinedKeys(Keys):
             found[known] = self.codes_of([c[known] for c in codes]) if known.any() else NO_KEY
             return found
         total = codes[0]
-        for stage, more in zip((*self._stages, self), codes[1:], strict=True):
+        for stage, more in zip((*self.stages, self), codes[1:], strict=True):
             total = stage.codes((total.astype(np.int64) << 32) + more)
             if not self._learns and (total < 0).any():  # a combination that is not known
                 return self.codes_of([np.where(total < 0, NO_KEY, c) for c in codes])
@@ -50,18 +50,18 @@ class CombinedKeys(Keys):
         other = super().closed()
         assert isinstance(other, CombinedKeys)
         other.columns = [keys.closed() for keys in self.columns]
-        other._stages = [keys.closed() for keys in self._stages]
+        other.stages = [keys.closed() for keys in self.stages]
         return other
 
     def close(self) -> None:
         super().close()
-        for keys in (*self.columns, *self._stages):
+        for keys in (*self.columns, *self.stages):
             keys.close()
 
     def columns_of(self, codes: np.ndarray) -> list[np.ndarray]:
         """The codes in each column of these combinations."""
         found = []
-        for stage in (self, *self._stages[::-1]):
+        for stage in (self, *self.stages[::-1]):
             pairs = np.array(stage.values, np.int64)[codes]
             codes = pairs >> 32
             found.append((pairs & 0xFFFFFFFF).astype(np.int32))
@@ -69,20 +69,20 @@ class CombinedKeys(Keys):
 
     def to_json(self) -> dict[str, Any]:
         columns = [keys.to_json() for keys in self.columns]
-        return {**super().to_json(), "columns": columns, "stages": [k.values for k in self._stages]}
+        return {**super().to_json(), "columns": columns, "stages": [k.values for k in self.stages]}
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> "CombinedKeys":
         keys = cls(saved["name"], [Keys.from_json(column) for column in saved["columns"]])
         keys.values = list(saved["keys"])
-        for stage, values in zip(keys._stages, saved["stages"], strict=True):
+        for stage, values in zip(keys.stages, saved["stages"], strict=True):
             stage.values = list(values)
         return keys.closed()
 
     def key(self, code: int) -> tuple[Any, ...]:
         """The keys that a code combines."""
         found = []
-        for stage, column in zip((self, *self._stages[::-1]), self.columns[:0:-1], strict=True):
+        for stage, column in zip((self, *self.stages[::-1]), self.columns[:0:-1], strict=True):
             code, last = divmod(stage.values[code], 1 << 32)
             found.append(column.key(last))
         return (self.columns[0].key(code), *found[::-1])

@@ -96,6 +96,12 @@ class Keys:
         with self._lock:
             return self._codes(keys)
 
+    def extend(self, values: Iterable[Any]) -> None:
+        """Give the next codes to further keys, in this order, as if they had been learned."""
+        with self._lock:
+            self.values += values
+            self._known, self._table, self._low = {}, np.empty(0, np.int32), 0
+
     def _check_kind(self, text: bool) -> None:
         """Refuse text after numbers, or numbers after text: 3 and "3" would be two keys."""
         if self.values and isinstance(self.values[0], str) != text:

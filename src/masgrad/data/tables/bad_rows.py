@@ -42,6 +42,14 @@ class BadRows:
         if left_out is not None:
             left_out.bad_rows = self
 
+    def state(self) -> Any:
+        """What has been found so far, for `restore`."""
+        return [list(map(dict, self.fields)), list(map(dict, self.values)), [*self.rows]]
+
+    def restore(self, state: Any) -> None:
+        """Know what was found when the state was taken."""
+        self.fields, self.values, self.rows = state
+
     @property
     def count(self) -> int:
         return sum(map(len, (*self.fields, *self.values)))

@@ -46,6 +46,16 @@ class Chunks(Medium):
         self.weight: str | None = None
         self.missing = False
 
+    def watch(self, watch: Any) -> None:
+        self.start = watch.over(self.start)
+        self.rest = None if self.rest is None else watch.through(self.rest)
+
+    def state(self) -> Any:
+        return self.weight
+
+    def restore(self, state: Any) -> None:
+        self.weight = state
+
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
         """The declared levels, each reported at row 0."""
         self.weight = weight

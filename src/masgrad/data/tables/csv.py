@@ -19,13 +19,13 @@ from masgrad.data.tables.levels import Coder, Found, check_levels, not_numeric
 from masgrad.data.tables.medium import (
     Columns,
     Medium,
-    Unchanged,
     check_columns,
     common_type,
     is_number,
     no_rows,
     place_in,
 )
+from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError, InputTypeError
 from masgrad.stores.files import StoreFile, streamed
 from masgrad.stores.path import AnyPath
@@ -174,6 +174,14 @@ class Csv(Medium):
         if pa.types.is_boolean(kind):
             return kind
         return pa.float64() if is_number(kind) else pa.string()
+
+    def state(self) -> Any:
+        texts = [name for name, kind in self.types.items() if pa.types.is_string(kind)]
+        return [*self.counts], texts
+
+    def restore(self, state: Any) -> None:
+        self.counts, texts = state
+        self.types |= dict.fromkeys(texts, pa.string())
 
     def stored_place(self, row: int) -> str:
         if self.bad is None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from masgrad.data.tables.medium import (
     Medium,
-    Unchanged,
     as_schema,
     check_columns,
     no_rows,
@@ -22,6 +21,7 @@ from masgrad.data.tables.medium import (
     stored_types,
     without_index,
 )
+from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError
 from masgrad.stores.files import StoreFile
 from masgrad.stores.path import AnyPath, side_by_side

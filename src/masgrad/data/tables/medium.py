@@ -6,9 +6,7 @@ media share: Arrow's types, columns from Arrow to NumPy, blocks cut to size, err
 """
 
 import abc
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from masgrad.data.tables.levels import (
     to_numpy,
 )
 from masgrad.errors import InputError, InputTypeError
-from masgrad.stores.path import AnyPath, side_by_side
+from masgrad.stores.path import AnyPath
 
 Columns = Mapping[str, np.ndarray]
 """Numeric columns by name, and codes of categories by `codes_of(name)`."""
@@ -44,6 +42,7 @@ class Medium(abc.ABC):
         ordered: whether rows come in stored order, so that they are shuffled and watched for drift.
         rereadable: whether the table can be read again.
         complete: which rows are complete, if others are left out.
+        begin: number of rows that are skipped at the beginning.
         searchable: whether the levels of categories can be looked for in all rows.
         shards: what workers of a cluster read of it; None if this process reads it all.
     """
@@ -54,6 +53,7 @@ class Medium(abc.ABC):
     ordered: bool = True
     rereadable: bool = True
     complete: Complete | None = None
+    begin: int = 0
     searchable: bool = True
     shards: Any = None
 
@@ -85,8 +85,13 @@ class Medium(abc.ABC):
     ) -> Iterator[Columns]:
         """Blocks of `size` rows: numeric columns, and codes of categories and groups."""
         names = tuple(dict.fromkeys([*numbers, *map(column_of, lookups)]))
-        batches = (as_columns(b, numbers, lookups) for b in self.kept_batches(rng, names))
-        return cut(batches, size)
+        kept = rows_after(self.kept_batches(rng, names), self.begin)
+        return cut((as_columns(b, numbers, lookups) for b in kept), size)
+
+    def starting(self, row: int) -> "Medium | None":
+        """The rows from this one on, in order; None if those before have to be read as well."""
+        del row
+        return None
 
     def find(self, names: Sequence[str], weight: str | None) -> dict[str, Found]:
         """Find the levels of categorical columns, in rows of positive weight."""
@@ -112,6 +117,18 @@ class Medium(abc.ABC):
     def declared(self, name: str) -> Sequence[Any] | None:
         """The categories declared by the type of a column, in order, or None."""
         return None
+
+    def watch(self, watch: Any) -> None:
+        """Have a `Watch` see the tables of a function or an iterator, if they come from one."""
+        del watch
+
+    def state(self) -> Any:
+        """What reads have told of the rows, for `restore`; None if they tell nothing."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Know what was known when the state was taken."""
+        assert state is None
 
     def place(self, row: int) -> str:
         """The name of a row in messages, numbered from 0 in the order of `blocks(None)`."""
@@ -195,6 +212,14 @@ def cut(batches: Iterable[Columns], size: int) -> Iterator[Columns]:
         yield _join(held)
 
 
+def rows_after(batches: Iterator[pa.RecordBatch], begin: int) -> Iterator[pa.RecordBatch]:
+    """The batches without so many rows at their beginning."""
+    for batch in batches:
+        if begin < len(batch):
+            yield batch[begin:] if begin else batch
+        begin = max(0, begin - len(batch))
+
+
 def length_of(columns: Columns) -> int:
     return len(next(iter(columns.values())))
 
@@ -266,32 +291,6 @@ def without_index(schema: pa.Schema) -> list[str]:
     """The columns of a file, without those that pandas stored as a data frame's index."""
     index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [name for name in schema.names if name not in index]
-
-
-class Unchanged:
-    """Files as they were when they were opened: their sizes, and the times of their last change."""
-
-    def __init__(self, paths: Sequence[AnyPath]):
-        self.paths, self.absolute = paths, [path.absolute() for path in paths]
-        self.stamps = self._now()
-
-    def _now(self) -> list[tuple[int, int | str]]:
-        return side_by_side(_stamp, self.absolute)
-
-    def check(self) -> None:
-        """Refuse files that have changed: their rows are no longer those of the read before."""
-        for path, before, now in zip(self.paths, self.stamps, self._now(), strict=True):
-            if before != now:
-                raise InputError(
-                    f"{path} has changed while it was read; fit again when it is complete"
-                )
-
-
-def _stamp(path: AnyPath) -> tuple[int, int | str]:
-    if not isinstance(path, Path):
-        return path.status()
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns
 
 
 def no_rows(paths: Sequence[AnyPath]) -> InputError:

@@ -6,6 +6,7 @@ not mapped: their pages would count as memory of the process. Every file's colum
 before any is read.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -18,7 +19,6 @@ from pyarrow import parquet
 from masgrad.cores import cores
 from masgrad.data.tables.medium import (
     Medium,
-    Unchanged,
     as_schema,
     check_columns,
     no_rows,
@@ -26,6 +26,7 @@ from masgrad.data.tables.medium import (
     stored_types,
     without_index,
 )
+from masgrad.data.tables.unchanged import Unchanged
 from masgrad.errors import InputError
 from masgrad.stores.files import AheadFile, StoreFile
 from masgrad.stores.path import AnyPath, side_by_side
@@ -68,15 +69,25 @@ class Parquet(Medium):
         self.groups = [
             range(footer.num_row_groups) if groups is None else groups for footer in self.footers
         ]
-        self.counts: list[int] = [
-            sum(footer.row_group(k).num_rows for k in groups)
-            for footer, groups in zip(self.footers, self.groups, strict=True)
-        ]
+        self.counts = _rows_of(self.footers, self.groups)
         self.count = sum(self.counts)
         if not self.count:
             raise no_rows(paths)
         self.types = stored_types(columns, paths, self.schemas)
         self.texts = [name for name in columns if self._is_coded(name)]
+
+    def starting(self, row: int) -> "Parquet | None":
+        """The row groups that hold this row and later ones; their rows before it are skipped."""
+        if self.complete is not None:
+            return None
+        other, other.groups = copy.copy(self), []
+        for footer, held in zip(self.footers, self.groups, strict=True):
+            kept = list(held)
+            while kept and row >= (rows := footer.row_group(kept[0]).num_rows):
+                row, kept = row - rows, kept[1:]
+            other.groups.append(kept)
+        other.begin, other.count = row, sum(_rows_of(self.footers, other.groups))
+        return other
 
     def _is_coded(self, name: str) -> bool:
         """Whether the column has the same text type in all files."""
@@ -104,7 +115,7 @@ class Parquet(Medium):
 
     def _pieces(self, rng: np.random.Generator | None) -> Iterator[tuple[int, list[int]]]:
         """Numbers of files and of row groups: every file at once, or row groups at random."""
-        groups = [(k, list(held)) for k, held in enumerate(self.groups)]
+        groups = [(k, list(held)) for k, held in enumerate(self.groups) if held]
         if rng is None:
             yield from groups
             return
@@ -140,6 +151,14 @@ class Parquet(Medium):
         footer, first = self.footers[0], next(iter(self.groups[0]), 0)
         before = sum(footer.row_group(k).num_rows for k in range(first))
         return f"row {before + row} of {self.paths[0]}"
+
+
+def _rows_of(footers: Sequence[Any], groups: Sequence[Sequence[int]]) -> list[int]:
+    """The number of rows in these row groups of each file."""
+    return [
+        sum(footer.row_group(k).num_rows for k in held)
+        for footer, held in zip(footers, groups, strict=True)
+    ]
 
 
 def decoded(

@@ -48,7 +48,7 @@ def fit_levels(task: Task) -> LevelsFitted:
     check_task(task)
     bar = Progress(None, task.options.progress, "rows")
     with np.errstate(over="ignore", invalid="ignore"), own_cores(), bar:
-        reader = Reader(task.source, task.options.threads, Monitor(bar))
+        reader = Reader(task.source, task.options.threads, Monitor(bar), task.journal)
         try:
             return _fit(task, many, reader)
         except BadBlock as bad:

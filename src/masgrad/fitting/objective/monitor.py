@@ -6,6 +6,7 @@ every segment but one.
 """
 
 import time
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,19 @@ class Monitor:
         self.sizes: list[int] = []
         self.gradients: list[np.ndarray] = []
         self.blocks_per_segment, self.blocks_in_last = 1, 0
+
+    def state(self) -> Any:
+        """All that has been seen but the time, for `restore`."""
+        segments = [*self.weights], [*self.sizes], [*self.gradients]
+        counts = self.blocks_per_segment, self.blocks_in_last
+        return self.rows, self.length, self.response_range, *segments, *counts
+
+    def restore(self, state: Any) -> None:
+        """Have seen what was seen when the state was taken."""
+        self.rows, self.length, self.response_range, *segments, each, last = state
+        self.weights, self.sizes, self.gradients = map(list, segments)
+        self.blocks_per_segment, self.blocks_in_last = each, last
+        self.tick(0)
 
     def tick(self, rows: int) -> None:
         """Count rows, and show them."""

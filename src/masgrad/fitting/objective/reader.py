@@ -1,61 +1,38 @@
 """Reads of the data: sums over the rows of a source, block by block.
 
 Every read is a total: each block gives a part, and parts are added in the order of their blocks.
-
-Blocks of linear predictors are summed by threads, each with single-threaded BLAS: blocks that stay
-in a core's cache beat one product over all rows. Sums of other losses belong to XLA's threads.
-Blocks are added in their order, so that the number of threads changes no digit. Ctrl-C ends a read
-with the sums over the rows read so far.
+`Passes` says how blocks are passed over.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from masgrad.cores import in_order
 from masgrad.data.arrays import blocks, count_rows
-from masgrad.data.source import Arrays, Source
+from masgrad.data.source import Arrays
 from masgrad.errors import InputError
 from masgrad.fitting.objective.local_model import LocalModel
-from masgrad.fitting.objective.monitor import Monitor
 from masgrad.fitting.objective.objective import H_AND_M, Objective, Parts, response_range
+from masgrad.fitting.objective.passes import Passes
 from masgrad.fitting.objective.totals import (
     ALL_BLOCKS,
     LONG_BLOCKS,
     Addition,
     BlockSums,
     Cut,
-    length_of,
     summer,
     these,
 )
 from masgrad.fitting.sources import Sample
 from masgrad.models.glm import GLM
-from masgrad.progress import Progress
 from masgrad.types import Rows
-
-ROWS_FOR_THREADS = 50_000
-"""Fewer rows are summed by one thread: starting others would take as long."""
-
-Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Reads of a source.
-
-    Args:
-        source: the rows.
-        threads: threads that sum over arrays.
-        monitor: records what is seen on the way.
-    """
-
-    source: Source
-    threads: int
-    monitor: Monitor
+class Reader(Passes):
+    """Reads of a source."""
 
     def read(self, objective: Objective, phi: np.ndarray, parts: Parts = H_AND_M) -> LocalModel:
         """The local model of all rows at phi."""
@@ -127,184 +104,17 @@ class Reader:
         """Number of threads that sum over this many rows."""
         return self.threads_for(rows) if objective.linear else 1
 
-    def threads_for(self, rows: int | None) -> int:
-        """Number of threads that sum over this many rows of linear predictors."""
-        if rows is not None and rows < ROWS_FOR_THREADS:
-            return 1
-        return self.threads
-
     def every_row(self, sample: Sample) -> Cut | None:
         """All rows again, as a cut; None if they cannot be read again."""
         if sample.complete:
             return these(blocks(sample.rows))
         return ALL_BLOCKS if self.source.rereadable else None
 
-    def each(
-        self, work: Callable[[Any], Done], pieces: Iterable[Any], workers: int = 1
-    ) -> Iterator[Done]:
-        """Results of `work` on each piece, in order; none after an interrupted one."""
-        for done in in_order(work, pieces, workers):
-            yield done
-            if self.monitor.interrupted:
-                return
-
-    def each_block(
-        self,
-        work: Callable[[Rows], Done],
-        workers: int | None = None,
-        cut: Cut = ALL_BLOCKS,
-        *,
-        whole: bool = True,
-    ) -> Generator[Done]:
-        """Results of `work` on every block, or on other pieces, in order; rows are counted.
-
-        The length of a read of the whole source is checked.
-        """
-        return self._counted(self._of_pieces(work, workers, cut), whole)
-
-    def total(
-        self,
-        work: Callable[[Rows], Any],
-        addition: Addition,
-        workers: int | None = None,
-        cut: Cut = ALL_BLOCKS,
-        *,
-        see: Callable[[Any], None] = lambda part: None,
-        whole: bool = True,
-    ) -> Any:
-        """The results of `work` on every block, added in their order; None if there are no rows.
-
-        Args:
-            work: on the rows of a block, in any thread; None if they have no part in the total.
-            addition: of its results.
-            workers: threads.
-            cut: the pieces of the source, and what makes rows of each.
-            see: looks at each result, or at the total of each shard, before it is added.
-            whole: whether every row is needed; if not, Ctrl-C leaves the total of those read.
-        """
-        total, spread = None, None if cut.is_local else self.source.spread
-        if spread is None:
-            plus, parts = addition.plus, self._of_pieces(work, workers, cut)
-        else:
-            plus, parts = addition.joined, spread.totals(self.source, work, cut, addition)
-        try:
-            for part in self._counted(parts, whole):
-                if part is not None:
-                    see(part)
-                    total = plus(total, part)
-        except KeyboardInterrupt:
-            if whole:
-                raise
-            self.monitor.interrupted = True
-        return total
-
-    def holds(self, test: Callable[[Rows], bool], cut: Cut = ALL_BLOCKS) -> bool:
-        """Whether a test holds for every block, by a read on the side that ends where it fails."""
-        with self.unobserved() as quiet, closing(quiet.each_block(test, cut=cut)) as found:
-            return all(found)
-
-    def numbered(self, work: Callable[[Rows], Done], cut: Cut) -> list[tuple[int, Done]]:
-        """The number of rows of every piece, and the result of `work` on them."""
-        return list(self._of_pieces(work, 1, cut))
-
-    def _of_pieces(
-        self, work: Callable[[Rows], Done], workers: int | None, cut: Cut
-    ) -> Iterator[tuple[int, Done]]:
-        """The number of rows of every piece, and the result of `work` on them."""
-        if self.source.spread is not None and not cut.is_local:
-            yield from self.source.spread.each(self.source, work, cut)
-            return
-        pieces, make = cut.pieces(self.source)
-        workers = workers or self.threads_for(self.source.count)
-
-        def counted(piece: Any) -> tuple[int, Done] | None:
-            rows = make(piece)
-            return None if rows is None else (length_of(rows), work(rows))
-
-        yield from (done for done in self.each(counted, pieces, workers) if done is not None)
-
-    def _counted(self, parts: Iterator[tuple[int, Done]], whole: bool) -> Generator[Done]:
-        total = 0
-        for rows, done in parts:
-            total += rows
-            self.monitor.tick(rows)
-            yield done
-        if whole:
-            self.monitor.check_length(total)
-
-    def shuffled(self, rng: np.random.Generator, most: int | None = None) -> Generator[Rows]:
-        """Blocks in a random order, until they hold `most` rows; progress is shown."""
-        seen, pieces = 0, self.source.blocks(rng)
-        try:
-            for block in pieces:
-                yield block
-                seen += count_rows(block)
-                self.monitor.tick(count_rows(block))
-                if most is not None and seen >= most:
-                    return
-            self.monitor.check_length(seen)
-        finally:
-            pieces.close()
-
-    def restart(self) -> None:
-        """Begin another read: its gradients are taken at another point."""
-        self.monitor.restart()
-
-    def tick(self, rows: int) -> None:
-        """Show progress of a read that sums nothing."""
-        self.monitor.tick(rows)
-
     def see_sample(self, sample: Sample, linear: bool) -> None:
         """Take note of the pilot rows: their number, and the range of their responses."""
         self.monitor.pilot_rows = count_rows(sample.rows)
         if linear:
             self.monitor.see_responses(*response_range(sample.rows))
-
-    def __reduce__(self) -> Any:
-        """Work that is sent to other processes leaves its reader behind: it is None there."""
-        return type(None), ()
-
-    @contextmanager
-    def anew(self, source: Source | None = None) -> Iterator["Reader"]:
-        """A reader for another estimate of the same fit, or of a part of its rows (`source`).
-
-        Rows are counted on.
-        """
-        before = self.monitor
-        monitor = Monitor(before.progress, before.pilot_rows, before.response_range)
-        monitor.rows, monitor.started = before.rows, before.started
-        monitor.length = before.length if source is None else None
-        try:
-            yield replace(self, source=source or self.source, monitor=monitor)
-        finally:
-            before.interrupted |= monitor.interrupted
-
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Ctrl-C ends the block of code, and is remembered by the monitor."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.monitor.interrupted = True
-
-    @contextmanager
-    def unobserved(self, source: Source | None = None) -> Iterator["Reader"]:
-        """A reader for reads on the side, of these rows or others: only Ctrl-C is remembered."""
-        quiet = Reader(source or self.source, self.threads, Monitor(Progress(None, False)))
-        try:
-            yield quiet
-        finally:
-            self.monitor.interrupted |= quiet.monitor.interrupted
-
-    @contextmanager
-    def showing(self, progress: Progress) -> Iterator[None]:
-        """Show another bar meanwhile."""
-        before = self.monitor.progress
-        with progress as self.monitor.progress:
-            try:
-                yield
-            finally:
-                self.monitor.progress = before
 
     def _sum(
         self, objective: Objective, phi: np.ndarray, parts: Parts, workers: int, cut: Cut

@@ -13,6 +13,7 @@ import numpy as np
 from masgrad.data.arrays import count_rows
 from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
+from masgrad.data.tables.pieces import pieces_after
 from masgrad.fitting.objective.objective import Objective, Parts, response_range
 from masgrad.models.model import RowSums, add
 from masgrad.types import Rows
@@ -54,6 +55,25 @@ LONG_BLOCKS = Cut(_long_blocks)
 def these(pieces: Iterable[Any], make: Callable[[Any], Rows | None] = lambda rows: rows) -> Cut:
     """The cut into some blocks, whatever the source."""
     return Cut(lambda _: (pieces, make), is_local=True)
+
+
+def after(cut: Cut, done: int) -> Cut:
+    """The pieces of a cut without the first ones, which are done."""
+    if not done:
+        return cut
+
+    def pieces_of(source: Source) -> Pieces:
+        pieces, make = cut.pieces(source)
+        return pieces_after(pieces, done), make
+
+    return cut._replace(pieces=pieces_of)
+
+
+def skip_local(cut: Cut, source: Source) -> None:
+    """Let rows of this process pass that are not needed: some come once, and are kept by others."""
+    if cut.is_local:
+        for _ in cut.pieces(source)[0]:
+            pass
 
 
 class Numbered(NamedTuple):

@@ -18,6 +18,7 @@ started from. The correcting read removes the bias that a constant step leaves.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -178,21 +179,42 @@ def decrement(local: LocalModel) -> float:
 # The first read.
 
 
-def averaged_masgrad(
-    objective: Objective,
-    start: LocalModel,
-    blocks: Iterable[Rows],
-    batch: int,
-    step_size: float = 1.0,
-) -> np.ndarray:
-    """The average of MasGrad's iterates over one read, from the optimum of a first sample.
+class Average(NamedTuple):
+    """Where MasGrad is, and the average of where it has been.
+
+    Args:
+        phi: the last iterate.
+        mean: of the iterates, later ones weighing more.
+        past: moments of the rows before.
+        adjust: V^-1.
+        gamma: largest eigenvalue of V^-1 H.
+        steps: their number.
+        renew: the step after which V^-1 is made of the moments anew.
+    """
+
+    phi: np.ndarray
+    mean: np.ndarray
+    past: LocalModel
+    adjust: np.ndarray
+    gamma: float
+    steps: int = 0
+    renew: int = 1
+
+    @classmethod
+    def at(cls, start: LocalModel) -> "Average":
+        """Before the first step, at the optimum of a first sample."""
+        return cls(start.point, start.point, start, *adjustment(start))
+
+
+def averaged(
+    objective: Objective, batch: int, step_size: float, average: Average, block: Rows
+) -> Average:
+    """The average after MasGrad's steps over the batches of a block.
 
     Paper: MasGrad with mini-batches - averaged, V from past batches
     """
-    phi, mean = start.point, start.point
-    past, A, gamma = start, *adjustment(start)
-    renew = 1
-    for t, rows in enumerate(batches(blocks, batch)):
+    phi, mean, past, A, gamma, t, renew = average
+    for rows in batches([block], batch):
         n, with_meat = total_weight(rows), t % BATCHES_PER_MEAT == 0
         sums = objective.block_sums(phi, rows, Parts(hessian=False, meat=with_meat, loss=False))
         phi = phi - (step_size / gamma / n) * (A @ sums.gradient)
@@ -202,7 +224,8 @@ def averaged_masgrad(
         if t >= renew:
             A, gamma = adjustment(past)
             renew = 2 * renew + BATCHES_PER_MEAT
-    return mean
+        t += 1
+    return Average(phi, mean, past, A, gamma, t, renew)
 
 
 def _with_batch(past: LocalModel, n: float, sums: RowSums) -> LocalModel:

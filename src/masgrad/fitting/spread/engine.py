@@ -14,6 +14,8 @@ from masgrad.data.left_out import LeftOut
 from masgrad.data.shards.collections import holds_dask
 from masgrad.data.source import Source
 from masgrad.errors import InputError
+from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
+from masgrad.fitting.journal.learned import Learned, Memory
 from masgrad.fitting.options import Options
 
 
@@ -47,7 +49,9 @@ def _is_spread(options: Options, data: Any) -> bool:
     return options.engine == "dask" or (options.engine is None and holds_dask(data))
 
 
-def read_by_workers(source: Source, left_out: LeftOut | None, what: Any) -> Source:
+def read_by_workers(
+    source: Source, left_out: LeftOut | None, what: Any, journal: Journal = NO_JOURNAL
+) -> Source:
     """The source as workers read it, whose keys of groups are learned first.
 
     `what` is what the user gave, for messages.
@@ -59,5 +63,13 @@ def read_by_workers(source: Source, left_out: LeftOut | None, what: Any) -> Sour
     if source.shards is None:
         raise not_spread(f"a {type(what).__name__}")
     source = source.read_by(Spread(source.shards, left_out))
-    learn_keys(source)
+    memory = Memory(source, left_out)
+
+    def learned() -> Learned:
+        learn_keys(source)
+        return memory.new(whole=True)
+
+    memory.restore(journal.remember("keys of groups", learned), whole=True)
+    for grouping in source.groupings:
+        grouping.keys.close()
     return source

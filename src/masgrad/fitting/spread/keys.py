@@ -53,8 +53,6 @@ def learn_keys(source: Source) -> None:
     for _, part in source.spread.totals(source, work, ALL_BLOCKS, addition):
         if part is not None:
             join(None, part)
-    for grouping in source.groupings:
-        grouping.keys.close()
 
 
 def _columns(groupings: Sequence[Grouping]) -> list[Keys]:

@@ -40,10 +40,15 @@ class Spread:
         return source.part(self.shards.shards[number], self.shards.held(number))
 
     def totals(
-        self, source: Source, work: Callable[[Rows], Any], cut: Cut, addition: Addition
+        self,
+        source: Source,
+        work: Callable[[Rows], Any],
+        cut: Cut,
+        addition: Addition,
+        done: int = 0,
     ) -> Iterator[tuple[int, Any]]:
-        """The rows of each shard, and its total."""
-        return self._read(Order(source.outline(), work, cut, addition, self.left_out))
+        """The rows of each shard, and its total, after those that are done."""
+        return self._read(Order(source.outline(), work, cut, addition, self.left_out), done)
 
     def each(
         self, source: Source, work: Callable[[Rows], Any], cut: Cut
@@ -51,13 +56,15 @@ class Spread:
         """The rows of each piece, and the result of `work` on them."""
         return self._read(Order(source.outline(), work, cut, None, self.left_out))
 
-    def _read(self, order: Order) -> Iterator[tuple[int, Any]]:
+    def _read(self, order: Order, begin: int = 0) -> Iterator[tuple[int, Any]]:
         self.shards.check()
         payload, parts = self.packer.pack(order)
         counting = nullcontext() if self.left_out is None else self.left_out.read()
         with counting as tally:
+            if tally is not None and begin:
+                tally.join(self.left_out.before)  # pyright: ignore
             done: ShardDone
-            numbered, tasks = list(enumerate(self.shards.shards)), self.shards.tasks
+            numbered, tasks = list(enumerate(self.shards.shards))[begin:], self.shards.tasks
             for done in tasks.each(read_shard, payload, parts, numbered):
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)

@@ -1,6 +1,6 @@
 """The first read of rows with effects: which rows and columns are kept, and sums over them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,9 +12,9 @@ from masgrad.fitting.effects.fits.columns import Slopes, only_columns, slopes_of
 from masgrad.fitting.effects.fits.newton import Elimination
 from masgrad.fitting.effects.rows.design import EffectDesign
 from masgrad.fitting.effects.rows.facts import Facts
-from masgrad.fitting.effects.rows.kept import Kept, RowFacts, has_ends, kept_rows
+from masgrad.fitting.effects.rows.kept import Kept, RowFacts, has_ends, kept_rows, look_at
 from masgrad.fitting.effects.rows.nesting import LevelClusters, Nesting
-from masgrad.fitting.effects.rows.parts import each_part, total_of_parts
+from masgrad.fitting.effects.rows.parts import gathered_parts, total_of_parts
 from masgrad.fitting.effects.rows.reads import EffectRead, EffectReader
 from masgrad.fitting.effects.rows.recession import Recession
 from masgrad.fitting.identification.enough import check_responses
@@ -158,8 +158,12 @@ def _kept(task: Task, effects: EffectReader, read: EffectRead, facts: Facts) -> 
         live = tuple(table.rows > 0 for table in read.sums.levels)
         return Kept(live, read.rows, read.weight)
     known = facts.rows
-    parts = partial(_facts, effects) if known is None else lambda: known
-    kept = kept_rows(parts, design.sizes, options.weights_type == "frequency", known)
+    look = (
+        partial(gathered_parts, effects.reader, _facts(effects))
+        if known is None
+        else look_at(known)
+    )
+    kept = kept_rows(look, design.sizes, options.weights_type == "frequency", known)
     by = " and ".join(grouping.name for grouping in design.groupings)
     if not kept.rows:
         raise IdentificationError(
@@ -169,11 +173,11 @@ def _kept(task: Task, effects: EffectReader, read: EffectRead, facts: Facts) -> 
     return kept
 
 
-def _facts(effects: EffectReader) -> Iterator[RowFacts]:
-    """What decides whether rows are kept, read again."""
+def _facts(effects: EffectReader) -> Callable[[Rows], RowFacts]:
+    """What decides whether rows are kept, of the rows of a part."""
 
     def work(block: Rows) -> RowFacts:
         rows = effects.design.rows(block)
         return RowFacts.of(rows.codes, rows.y, rows.weight, effects.family)
 
-    return each_part(effects.reader, work)
+    return work

@@ -92,12 +92,23 @@ class Kept:
         return _of_levels(self.live, codes)
 
 
-Parts = Callable[[], Iterable[RowFacts]]
-"""The facts of all rows, part by part; called again for every look at them."""
+Look = Callable[[Callable[["Tally", RowFacts], None], "Tally"], "Tally"]
+"""A look at the facts of all rows: the tally, once it has taken those of each part."""
+
+
+def look_at(parts: Iterable[RowFacts]) -> Look:
+    """A look at facts that memory holds."""
+
+    def look(take: Callable[["Tally", RowFacts], None], tally: "Tally") -> "Tally":
+        for part in parts:
+            take(tally, part)
+        return tally
+
+    return look
 
 
 def kept_rows(
-    parts: Parts,
+    look: Look,
     sizes: Sequence[int],
     frequencies: bool,
     held: Sequence[RowFacts] | None = None,
@@ -105,14 +116,12 @@ def kept_rows(
     """The rows that are kept.
 
     Args:
-        parts: the facts of all rows.
+        look: at the facts of all rows.
         sizes: number of levels of each grouping.
         frequencies: whether weights are numbers of rows.
         held: the facts, if memory holds them.
     """
-    tally = _Tally(sizes, frequencies)
-    for part in parts():
-        tally.add(part, None)
+    tally = look(Tally.add, Tally(sizes, frequencies))
     live = tuple(counts > 0 for counts in tally.counts)
     dropped, looks = {"single": 0, "one_sided": 0}, 0
     while (found := tally.next_dead(live)) is not None:
@@ -121,29 +130,28 @@ def kept_rows(
         if why == "single" and held is not None and looks > FEW_LOOKS:
             live = _without_singles(tally, live, held)
         else:
-            live = _without(tally, live, dead, parts())
+            tally, live = _without(tally, live, dead, look)
         dropped[why] += before - tally.rows
     live = tuple(a & (counts > 0) for a, counts in zip(live, tally.counts, strict=True))
     return Kept(live, tally.rows, tally.weight, **dropped)
 
 
 def _without(
-    tally: "_Tally",
-    live: tuple[np.ndarray, ...],
-    dead: Sequence[np.ndarray],
-    parts: Iterable[RowFacts],
-) -> tuple[np.ndarray, ...]:
-    """The levels that are left without the dead ones and their rows."""
+    tally: "Tally", live: tuple[np.ndarray, ...], dead: Sequence[np.ndarray], look: Look
+) -> tuple["Tally", tuple[np.ndarray, ...]]:
+    """The tally and the levels that are left without the dead ones and their rows."""
     after = tuple(a & ~d for a, d in zip(live, dead, strict=True))
-    for part in parts:
+
+    def take(tally: "Tally", part: RowFacts) -> None:
         gone = _of_levels(live, part.codes) & ~_of_levels(after, part.codes)
         if gone.any():
             tally.add(part, gone)
-    return after
+
+    return look(take, tally), after
 
 
 def _without_singles(
-    tally: "_Tally", live: tuple[np.ndarray, ...], held: Sequence[RowFacts]
+    tally: "Tally", live: tuple[np.ndarray, ...], held: Sequence[RowFacts]
 ) -> tuple[np.ndarray, ...]:
     """The levels that are left when no level has a single row."""
     codes = np.concatenate([part.codes for part in held])
@@ -168,7 +176,7 @@ def _of_levels(live: Sequence[np.ndarray], codes: np.ndarray) -> np.ndarray:
     return mask
 
 
-class _Tally:
+class Tally:
     """Rows by level, and how many of them have a response above or below the ends."""
 
     def __init__(self, sizes: Sequence[int], frequencies: bool):
@@ -178,7 +186,7 @@ class _Tally:
             [np.zeros(size, np.int64) for size in sizes] for _ in range(3)
         )
 
-    def add(self, part: RowFacts, gone: np.ndarray | None) -> None:
+    def add(self, part: RowFacts, gone: np.ndarray | None = None) -> None:
         """Add the rows of a part, or take those away that are gone."""
         sign, (codes, ends, weight) = 1, part
         if gone is not None:

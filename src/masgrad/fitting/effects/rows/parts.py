@@ -16,9 +16,11 @@ from masgrad.types import Rows
 Done = TypeVar("Done")
 
 
-def each_part(reader: Reader, work: Callable[[Rows], Done | None]) -> Iterator[Done]:
-    """Results of `work` on parts of all rows, in order; rows are counted."""
-    return (done for done in reader.each_block(work, cut=LONG_PARTS) if done is not None)
+def gathered_parts(
+    reader: Reader, work: Callable[[Rows], Done], take: Callable[[Any, Done], None], state: Any
+) -> Any:
+    """The state, once it has taken the results of `work` on parts of all rows, in order."""
+    return reader.gathered(work, take, state, cut=LONG_PARTS)
 
 
 def total_of_parts(reader: Reader, work: Callable[[Rows], Any], addition: Addition) -> Any:

@@ -168,7 +168,9 @@ def cluster_ways(
         source = _in_long_blocks(reader.source, ways, objective, len(phi), hessians)
         reader = replace(reader, source=source)
         workers = reader.workers(objective, reader.source.count)
-        sums = reader.total(partial(collect.block, ways), collect.addition(ways), workers)
+        combined = [way.keys for way in ways if len(way.places) > 1]
+        work, addition = partial(collect.block, ways), collect.addition(ways)
+        sums = reader.total(work, addition, workers, keys=combined)
     return collect.ways(ways, sums)
 
 

@@ -1,6 +1,5 @@
 """The axis of time of a panel: the times that rows of the fit have, and how far apart they are."""
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,13 +32,12 @@ class Axis:
     @classmethod
     def of(cls, reading: ScoreReader, times: Grouping, codes: Codes) -> "Axis":
         """The axis of all rows, by a read of their times."""
-        seen = np.zeros(times.size, bool)
 
-        def see(rows: Rows) -> None:
-            seen[codes(rows)] = True
+        def met(rows: Rows) -> np.ndarray:
+            return np.unique(codes(rows))
 
-        deque(reading.each_rows(see, ordered=False), maxlen=0)
-        kept = np.flatnonzero(seen)
+        none = np.zeros(times.size, bool)
+        kept = np.flatnonzero(reading.gathered_rows(met, _mark, none, ordered=False))
         keys = [times.keys.key(code) for code in kept.tolist()]
         found = times_of(times.name, keys, reading.options.time_gaps)
         place = np.zeros(times.size, np.int64)
@@ -53,3 +51,7 @@ class Axis:
 
     def places(self, rows: Rows) -> np.ndarray:
         return self.place[self.codes(rows)]
+
+
+def _mark(seen: np.ndarray, codes: np.ndarray) -> None:
+    seen[codes] = True

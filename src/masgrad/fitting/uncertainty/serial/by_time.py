@@ -3,7 +3,6 @@
 meat = Bartlett's sum over h_t        (Driscoll & Kraay 1998; Newey & West 1987 if T = N)
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -28,39 +27,45 @@ def block_by_time(codes: np.ndarray, scores: np.ndarray) -> BlockByTime:
     return BlockByTime(distinct, np.add.reduceat(scores[order], starts), rows)
 
 
-def scores_by_time(
-    parts: Iterable[BlockByTime], grouping: Grouping, p: int, memory: int
-) -> TimeScores:
-    """Sums over all parts, added in their order.
+class ScoresByTime:
+    """Sums over the parts seen so far, in their order.
 
     Args:
-        parts: of the rows.
         grouping: of the times.
         p: number of parameters.
         memory: bytes that they may take.
     """
-    scores, rows = np.zeros((0, p)), np.zeros(0, np.int64)
-    for part in parts:
-        most = int(part.codes.max()) + 1
-        if most > len(rows):
-            _check_size(grouping, most, p, memory)
-            more = max(most, len(rows) + len(rows) // 2) - len(rows)
-            scores = np.concatenate([scores, np.zeros((more, p))])
-            rows = np.concatenate([rows, np.zeros(more, np.int64)])
-        scores[part.codes] += part.scores
-        rows[part.codes] += part.rows
-    seen = np.flatnonzero(rows)
-    keys = tuple(grouping.keys.key(int(code)) for code in seen)
-    return TimeScores(keys, scores[seen], rows[seen])
 
+    def __init__(self, grouping: Grouping, p: int, memory: int):
+        self.grouping, self.memory = grouping, memory
+        self.scores, self.rows = np.zeros((0, p)), np.zeros(0, np.int64)
 
-def _check_size(grouping: Grouping, times: int, p: int, memory: int) -> None:
-    if 8 * times * p > memory:
-        raise InputError(
-            f"{grouping.name} has {times:,} times or more, whose scores for {p} parameters take "
-            f"{8 * times * p / 2**20:,.0f} MB, more than memory={memory / 2**20:,.0f}MB; raise "
-            "memory=, or for rows in time order leave time= out (cov_type='HAC')"
-        )
+    def add(self, part: BlockByTime) -> None:
+        """Add the sums over a part."""
+        most, held = int(part.codes.max()) + 1, len(self.rows)
+        if most > held:
+            self._check_size(most)
+            more = max(most, held + held // 2) - held
+            self.scores = np.concatenate([self.scores, np.zeros((more, self.scores.shape[1]))])
+            self.rows = np.concatenate([self.rows, np.zeros(more, np.int64)])
+        self.scores[part.codes] += part.scores
+        self.rows[part.codes] += part.rows
+
+    def all(self) -> TimeScores:
+        """The sums of all times that rows have."""
+        seen = np.flatnonzero(self.rows)
+        keys = tuple(self.grouping.keys.key(int(code)) for code in seen)
+        return TimeScores(keys, self.scores[seen], self.rows[seen])
+
+    def _check_size(self, times: int) -> None:
+        p = self.scores.shape[1]
+        if 8 * times * p > self.memory:
+            raise InputError(
+                f"{self.grouping.name} has {times:,} times or more, whose scores for {p} "
+                f"parameters take {8 * times * p / 2**20:,.0f} MB, more than "
+                f"memory={self.memory / 2**20:,.0f}MB; raise memory=, or for rows in time order "
+                "leave time= out (cov_type='HAC')"
+            )
 
 
 def check_single_rows(found: TimeScores, name: str) -> None:

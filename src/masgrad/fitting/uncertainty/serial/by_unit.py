@@ -5,7 +5,7 @@ that of the last row are taken and their scores let go: a unit whose rows stand 
 more memory than its own rows, in a table of any length. A unit that comes back later is refused.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,10 @@ COPIES = 4
 
 
 class UnitRows(NamedTuple):
-    """Rows with the codes of their units, (n,), places in time, (n,), and scores, (n, p)."""
+    """Rows with the codes of their units, (n,), places in time, (n,), and scores, (n, p).
+
+    If no places are given, (0,), rows are numbered in their order.
+    """
 
     units: np.ndarray
     places: np.ndarray
@@ -61,14 +64,16 @@ class Within:
         """Whether some units were summed before all parts had come."""
         return bool(self._done.any())
 
-    def add(self, parts: Iterable[UnitRows]) -> None:
-        """Keep the rows of all parts, or sum those of whole units where memory is full."""
-        for part in parts:
-            self._count(part.units)
-            self._kept.append(part)
-            self._bytes += COPIES * part.scores.nbytes
-            if self._bytes > self.memory:
-                self._let_go()
+    def add(self, part: UnitRows) -> None:
+        """Keep the rows of a part, or sum those of whole units where memory is full."""
+        begin = int(self._rows.sum())
+        if not len(part.places):
+            part = part._replace(places=np.arange(begin, begin + len(part.units)))
+        self._count(part.units)
+        self._kept.append(part)
+        self._bytes += COPIES * part.scores.nbytes
+        if self._bytes > self.memory:
+            self._let_go()
 
     def meat(self, lags: int) -> np.ndarray:
         """The sum over all units, (p, p)."""

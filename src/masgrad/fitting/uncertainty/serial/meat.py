@@ -9,7 +9,6 @@
 It is taken at the estimate, by a read in the order of storage unless `time` says the order.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -142,8 +141,8 @@ def _by_time(
     def part(scores: np.ndarray, rows: Rows) -> by_time.BlockByTime:
         return by_time.block_by_time(codes(rows), scores)
 
-    parts = reading.each(part, ordered=False)
-    found = by_time.scores_by_time(parts, times, p, reading.options.memory)
+    none = by_time.ScoresByTime(times, p, reading.options.memory)
+    found = reading.gathered(part, by_time.ScoresByTime.add, none, ordered=False).all()
     if earlier is not None:
         joined_scores = earlier.then(Serial(0, len(found.keys), None, found)).kept
         assert isinstance(joined_scores, TimeScores)
@@ -174,13 +173,13 @@ def _within(
     (units, unit_codes), options = unit, reading.options
     by_value = axis is not None and axis.times.unit is not None
     lags = options.lags if axis is None else lags_of(options, axis.count)[0]
-    within = by_unit.Within(units, by_value, lags, options.memory)
+    none = by_unit.Within(units, by_value, lags, options.memory)
 
     def part(scores: np.ndarray, rows: Rows) -> by_unit.UnitRows:
-        at = np.zeros(len(scores), np.int64) if axis is None else axis.places(rows)
+        at = np.empty(0, np.int64) if axis is None else axis.places(rows)
         return by_unit.UnitRows(unit_codes(rows), at, scores)
 
-    within.add(_numbered(reading.each(part, ordered=axis is None), axis is None))
+    within = reading.gathered(part, by_unit.Within.add, none, ordered=axis is None)
     T = within.longest if axis is None else axis.count
     check_times(T, "HAC", "rows of the longest unit" if axis is None else "times")
     chosen, source = lags_of(options, T)
@@ -190,12 +189,3 @@ def _within(
     name = f"HAC within {within.count:,} units ({units.name})"
     gaps = () if axis is None else on_gaps(axis.name, axis.times)
     return within.meat(lags), Serial(lags, T, None), (on_lags(name, lags, source), *gaps)
-
-
-def _numbered(parts: Iterator[by_unit.UnitRows], by_order: bool) -> Iterator[by_unit.UnitRows]:
-    """Parts whose places are the numbers of their rows, if nothing else says the order."""
-    begin = 0
-    for part in parts:
-        n = len(part.units)
-        yield part._replace(places=np.arange(begin, begin + n)) if by_order else part
-        begin += n

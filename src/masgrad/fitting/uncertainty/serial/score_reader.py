@@ -1,9 +1,9 @@
 """Scores of all rows at an estimate, block by block."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.uncertainty.serial.scores import scores_of
 from masgrad.types import Rows
+
+Done = TypeVar("Done")
 
 Codes = Callable[[Rows], np.ndarray]
 """The codes of rows in a grouping."""
@@ -44,17 +46,37 @@ class ScoreReader:
         workers = self.reader.workers(self.objective, self.reader.source.count)
         return self.reader.total(work, Addition(then), workers)
 
-    def each(self, part: Callable[[np.ndarray, Rows], Any], ordered: bool) -> Iterator[Any]:
-        """`part` of the scores and rows of each block."""
+    def gathered(
+        self,
+        part: Callable[[np.ndarray, Rows], Done],
+        take: Callable[[Any, Done], None],
+        state: Any,
+        *,
+        ordered: bool,
+    ) -> Any:
+        """The state, once it has taken `part` of the scores and rows of each block."""
         objective, point = self.objective, self.point
-        return self.each_rows(lambda rows: part(scores_of(objective, point, rows), rows), ordered)
 
-    def each_rows(self, work: Callable[[Rows], Any], ordered: bool) -> Iterator[Any]:
-        """`work` on the rows of each block."""
+        def work(rows: Rows) -> Done:
+            return part(scores_of(objective, point, rows), rows)
+
+        return self.gathered_rows(work, take, state, ordered=ordered)
+
+    def gathered_rows(
+        self,
+        work: Callable[[Rows], Done],
+        take: Callable[[Any, Done], None],
+        state: Any,
+        *,
+        ordered: bool,
+    ) -> Any:
+        """The state, once it has taken `work` on the rows of each block."""
         if self.sample.complete and not ordered:
-            return map(work, blocks(self.sample.rows))
+            for rows in blocks(self.sample.rows):
+                take(state, work(rows))
+            return state
         workers = self.reader.workers(self.objective, self.reader.source.count)
-        return self.reader.each_block(work, workers)
+        return self.reader.gathered(work, take, state, workers)
 
     def reads(self, ordered: bool) -> int:
         """Reads of rows that are not in memory."""

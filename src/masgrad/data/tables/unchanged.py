@@ -1,0 +1,34 @@
+"""Files that must stay as they are while they are read, again and again."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from masgrad.errors import InputError
+from masgrad.stores.path import AnyPath, side_by_side
+
+
+class Unchanged:
+    """Files as they were when they were opened: their sizes, and the times of their last change."""
+
+    def __init__(self, paths: Sequence[AnyPath]):
+        self.paths, self.absolute = paths, [path.absolute() for path in paths]
+        self.stamps = self._now()
+
+    def _now(self) -> list[tuple[int, int | str]]:
+        return side_by_side(_stamp, self.absolute)
+
+    def check(self) -> None:
+        """Refuse files that have changed: their rows are no longer those of the read before."""
+        for path, before, now in zip(self.paths, self.stamps, self._now(), strict=True):
+            if before != now:
+                raise InputError(
+                    f"{path} has changed while it was read; fit again when it is complete"
+                )
+
+
+def _stamp(path: AnyPath) -> tuple[int, int | str]:
+    if not isinstance(path, Path):
+        return path.status()
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,1 @@
+"""Checkpoints of fits: a journal of what their reads have given."""
