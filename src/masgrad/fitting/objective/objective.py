@@ -40,12 +40,7 @@ CACHED = 1 << 15
 
 
 class BadBlock(Exception):
-    """A block whose sums are not finite, or whose responses the family does not admit.
-
-    Args:
-        rows: of the block.
-        shard: the number of the shard that it is in, if rows are spread over workers.
-    """
+    """A block (of a shard) whose sums are not finite, or whose responses the family refuses."""
 
     def __init__(self, rows: Rows, shard: int | None = None):
         super().__init__(rows, shard)
