@@ -17,7 +17,7 @@ import numpy as np
 import masgrad as mg
 from masgrad.distributed.cluster import cluster
 
-TIMES = 8
+TIMES = 4
 PAGE = pathlib.Path(__file__).with_name("runs_on_dask.md")
 
 

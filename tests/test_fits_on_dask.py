@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from masgrad.checkpoints.saver import Saver
 from masgrad.data.shards import files
 from masgrad.distributed.cluster import cluster
 from masgrad.distributed.tasks import Tasks
-from masgrad.errors import ClusterError, InputError, InputTypeError
+from masgrad.errors import ClusterError, InputError, InputTypeError, InterruptedWarning
 
 ROWS, PER_FILE = 48_000, 16_000
 FORMULA = "y ~ a + b + g"
@@ -225,6 +226,24 @@ def test_a_killed_worker_changes_no_digit(client, paths, monkeypatch):
     assert found.nobs == ROWS
 
 
+def test_ctrl_c_ends_a_fit_with_the_shards_that_have_come(client, paths, monkeypatch):
+    rounds, before = 0, Tasks.each
+
+    def each(self, *told):
+        nonlocal rounds
+        rounds += 1
+        for number, done in enumerate(before(self, *told)):
+            if rounds == 3 and number == 4:  # levels, gradients, then the correcting round
+                signal.raise_signal(signal.SIGINT)
+            yield done
+
+    monkeypatch.setattr(Tasks, "each", each)
+    with pytest.warns(InterruptedWarning, match="Ctrl-C"):
+        found = FITS["plain"](paths, engine="dask", client=client)
+    assert rounds == 3 and found.status is mg.Status.INTERRUPTED
+    assert found.nobs == 4 * PER_FILE // 2
+
+
 def test_a_shard_that_fails_is_named(client, frame, tmp_path):
     path = tmp_path / "damaged.parquet"
     table = pa.Table.from_pandas(frame[["y", "a", "b", "g"]], preserve_index=False)
@@ -383,6 +402,19 @@ if __name__ == "__main__":
             r = mg.fit(mg.CustomLoss(loss, 2), {files!r}, engine="dask", client=client)
             STAGE.with_suffix(".done").write_text("")
 """
+
+
+def test_the_page_on_scale_runs(client, capsys):
+    from distributed import Client
+
+    text = Path(__file__).parents[1].joinpath("docs/scale.md").read_text()
+    scope: dict = {"__name__": "__main__"}
+    with Client(client.scheduler.address):  # which the page's fits find
+        for block in re.findall(r"```python\n(.*?)```", text, re.S):
+            exec(block, scope)
+    r = scope["r"]
+    assert np.abs((r.params - [0.0, 0.2, -0.1]) / r.bse).max() < 6 and r.cov_type == "CR1"
+    assert "[1. 2. 3.]" in capsys.readouterr().out
 
 
 def test_the_command_line_starts_and_stops_its_own_cluster(paths, tmp_path):

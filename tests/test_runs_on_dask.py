@@ -284,7 +284,7 @@ def test_killed_workers_change_no_digit(kills, problem, client, monkeypatch, tmp
     monkeypatch.setattr(workers.Workers, "advance", ordered)
     same(mg.run(*call, **asked), whole)
     assert len(rounds) == 6 and not list(tmp_path.iterdir())
-    client.wait_for_workers(2)
+    client.wait_for_workers(1, timeout=60)  # a nanny whose worker died twice may give up
     assert len(before & set(client.run(os.getpid).values())) == 2 - len(kills)
 
 

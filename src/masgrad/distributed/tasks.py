@@ -53,11 +53,16 @@ class Tasks:
         self._parts: dict[str, Any] = {}
 
     def send(self, parts: dict[str, Shipped]) -> None:
-        """Bring parts to every worker at once: where they are large, tasks crowd where they are."""
-        for digest, part in parts.items():
-            if digest not in self._parts:
-                self._parts[digest] = self._hold(part)
-        self.client.replicate([self._parts[digest] for digest in parts])
+        """Bring parts to as many workers as there are shards, before the first round.
+
+        Large ones would otherwise be where they came first, and tasks would crowd there. By tasks,
+        not by Dask's `replicate`: a worker may die meanwhile.
+        """
+        held = list(self._held(parts).values())
+        where = {"allow_other_workers": True, "pure": False}
+        workers = list(self.client.nthreads())[: len(self.names)]
+        sent = [self.client.submit(_arrived, held, workers=[w], **where) for w in workers]
+        self.client.gather(sent, errors="skip")
 
     def drop(self, digests: Collection[str]) -> None:
         """Take parts back from the workers: rows that no later round needs fill their memory."""
@@ -95,10 +100,7 @@ class Tasks:
     ) -> list[Any]:
         from dask.delayed import delayed
 
-        for digest, part in parts.items():
-            if digest not in self._parts:
-                self._parts[digest] = self._hold(part)
-        held = {digest: self._parts[digest] for digest in parts}
+        held = self._held(parts)
         told = payload if len(payload) <= SMALL else self._hold(payload)
         task = delayed(_attempt, pure=False)
         tasks = [
@@ -107,6 +109,13 @@ class Tasks:
         ]
         with quiet_about_size():
             return self.client.compute(tasks, retries=RETRIES)
+
+    def _held(self, parts: dict[str, Shipped]) -> dict[str, Any]:
+        """The parts on the cluster, each sent there once."""
+        for digest, part in parts.items():
+            if digest not in self._parts:
+                self._parts[digest] = self._hold(part)
+        return {digest: self._parts[digest] for digest in parts}
 
     def _hold(self, value: Any) -> Any:
         """A value that any worker can get, and get again should the one that has it die."""
@@ -138,6 +147,10 @@ class Tasks:
             f"{self.names[number]} cannot be {self.done}, after {RETRIES + 1} attempts: {why}; the "
             "logs of the workers say more"
         )
+
+
+def _arrived(parts: list[Shipped]) -> None:
+    """Needs parts, and does nothing with them."""
 
 
 def _same(value: Any) -> Any:
