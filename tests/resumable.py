@@ -117,6 +117,9 @@ FITS = {
     "sums at a point": lambda folder, **k: of_parquet(
         folder, at={"Intercept": 0.0, "a": 0.5, "b": -0.3, "c": 0.0}, clusters="firm", **k
     ),
+    "update": lambda folder, **k: mg.glm(
+        FORMULA, folder / "t.csv", "binomial", passes="newton"
+    ).update(folder / "t.parquet", **k),
     "effects": lambda folder, **k: of_parquet(
         folder, "count ~ a + b | firm + year", "poisson", clusters="firm", **k
     ),

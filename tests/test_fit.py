@@ -14,7 +14,13 @@ from masgrad.errors import AccuracyWarning, OrderWarning
 from masgrad.fitting.objective import coordinates
 from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.objective.objective import Objective
-from masgrad.fitting.optimise.masgrad import Average, averaged, batches, masgrad_step, warm_up
+from masgrad.fitting.optimise.masgrad import (
+    Average,
+    averaged_masgrad,
+    batches,
+    masgrad_step,
+    warm_up,
+)
 from masgrad.fitting.optimise.third_order import (
     sampling_error,
     third_order_step,
@@ -175,10 +181,10 @@ def test_masgrad_reads_no_more_than_it_takes(many, monkeypatch):
 
     def counted(*rest):
         taken.append(len(rest[-1][1]))
-        return averaged(*rest)
+        return averaged_masgrad(*rest)
 
     first_read = "masgrad.fitting.optimise.first_read."
-    monkeypatch.setattr(first_read + "averaged", counted)
+    monkeypatch.setattr(first_read + "averaged_masgrad", counted)
     monkeypatch.setattr(first_read + "MASGRAD_ROWS", 32)
     monkeypatch.setattr(first_read + "LARGEST_MASGRAD_SHARE", {True: 1.0})
     r = mg.fit(mg.Logistic(), (X, y))
@@ -260,7 +266,7 @@ def test_averaged_masgrad_lands_a_few_standard_errors_from_the_optimum(many):
     sample = Arrays(data).sample(8192, np.random.default_rng(1))
     start = warm_up(P, sample, np.zeros(20))
     blocks = Arrays(data).blocks(np.random.default_rng(2))
-    phi = reduce(partial(averaged, P, 2000, 1.0), blocks, Average.at(start)).mean
+    phi = reduce(partial(averaged_masgrad, P, 2000, 1.0), blocks, Average.at(start)).mean
     before, after = (worst_contrast(exact, P.coordinates.theta(v)) for v in (start.point, phi))
     assert after < 12 < before  # sqrt(p) is 4.5, of a sample 22
 

@@ -32,6 +32,8 @@ HONOURED = {
     "threads": 2,
     "precision": "double",
     "seed": 1,
+    "checkpoint": "levels",
+    "every": 5.0,
     "progress": False,
 }
 
@@ -43,6 +45,7 @@ REFUSED = {
     "lags": (3, "for cov_type='HAC' or 'DK'"),
     "start": (np.zeros(41), "start="),
     "starts": (3, "need not be convex"),
+    "resume": (True, "give checkpoint=PATH"),
 }
 
 VALUES_REFUSED = [
@@ -57,8 +60,9 @@ VALUES_REFUSED = [
 
 
 @pytest.fixture
-def table(rng, monkeypatch):
+def table(rng, tmp_path, monkeypatch):
     """Rows with 40 levels, which are made very many."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formula_terms, "DENSE_LEVELS", LEVELS - 10)
     n = 1200
     rows = pd.DataFrame({"g": np.arange(n) % LEVELS, "a": rng.normal(size=n)})

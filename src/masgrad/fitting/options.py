@@ -210,7 +210,9 @@ class Options:
         _starts,
         accepts=int | None,
     )
-    memory: int = _field("512MB", "memory to read and keep rows.", as_bytes, accepts=str | int)
+    memory: int = _field(
+        "512MB", "memory for reading and keeping rows.", as_bytes, accepts=str | int
+    )
     block_size: int | None = _field(
         None,
         "rows that are read and summed at a time; by default 4,096, and more of many rows.",
@@ -243,9 +245,7 @@ class Options:
         "starts processes on this machine, and stops them in the end.",
         accepts=str | None,
     )
-    seed: int = _field(
-        0, "seed of the sample, the order of batches, starts and chains.", whole("seed", 0)
-    )
+    seed: int = _field(0, "seed of the sample, of orders, starts, chains.", whole("seed", 0))
     checkpoint: Any = _field(None, "a file in which the fit is saved on its way, and at its end.")
     every: float = _field(SECONDS, "seconds between saves.")
     resume: bool = _field(False, "go on from the checkpoint, if any; another fit's is refused.")

@@ -23,7 +23,7 @@ NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume", "storage_op
 """Keywords that change no digit of a result."""
 
 
-def journal_of(function: str, model: Model, data: Any, options: Options, **more: int) -> Journal:
+def journal_of(function: str, model: Model, data: Any, options: Options, **more: Any) -> Journal:
     """The journal of a call; one that knows nothing if there is no checkpoint.
 
     `more` is whatever else decides its digits.

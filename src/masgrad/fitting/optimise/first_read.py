@@ -27,7 +27,7 @@ from masgrad.fitting.objective.objective import GRADIENT, BadBlock, Objective, P
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import NewtonStep, Read, Trial
 from masgrad.fitting.optimise.line_search import damping
-from masgrad.fitting.optimise.masgrad import Average, averaged
+from masgrad.fitting.optimise.masgrad import Average, averaged_masgrad
 from masgrad.fitting.optimise.secant import changes_between, secant_step
 from masgrad.fitting.optimise.single_precision import Narrow
 from masgrad.fitting.optimise.start import WARM_UP_ROWS, is_doubtful
@@ -264,7 +264,7 @@ class FirstRead:
     def _average(self, rows: int, batch: int) -> np.ndarray | None:
         """MasGrad's average over so many rows; None if it ran away or was interrupted."""
         rng, options = np.random.default_rng([self.options.seed, 1]), self.options
-        step = partial(averaged, self.objective, batch, options.step_size)
+        step = partial(averaged_masgrad, self.objective, batch, options.step_size)
         with self.reader.interruptible():
             try:
                 with np.errstate(over="ignore", invalid="ignore"):

@@ -206,7 +206,7 @@ class Average(NamedTuple):
         return cls(start.point, start.point, start, *adjustment(start))
 
 
-def averaged(
+def averaged_masgrad(
     objective: Objective, batch: int, step_size: float, average: Average, block: Rows
 ) -> Average:
     """The average after MasGrad's steps over the batches of a block.

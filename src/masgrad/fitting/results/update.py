@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from masgrad.checkpoints.digest import digest
 from masgrad.data.regression import with_design
 from masgrad.data.source import Arrays, Source
 from masgrad.errors import AccuracyWarning, InputError, InputTypeError, say
 from masgrad.fitting.fit import fit_source
 from masgrad.fitting.fitted import AT_POINT, PENALISED_OPTIMUM, Fitted, with_omitted
+from masgrad.fitting.journal.journal import Journal
+from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import options_of
 from masgrad.fitting.later_rows import missed_by_cubic
 from masgrad.fitting.objective.clusters.clustered import Clustered
@@ -67,10 +70,16 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     options = options_of("update", _lasting(old, keywords) | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
     with engine_of(options, data) as (here, client):
-        return _updated(old, model, data, here, client)
+        earlier = digest([old.theta, old.nobs, old.local_model.hessian])
+        call = {"earlier": earlier, "spread": client is not None}
+        journal = journal_of("update", model, data, here, **call)
+        with kept(journal):
+            return _updated(old, model, data, here, client, journal)
 
 
-def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any) -> Fitted:
+def _updated(
+    old: Fitted, model: Model, data: Any, options: Options, client: Any, journal: Journal
+) -> Fitted:
     left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out, "client": client}
     terms = None if old.terms is None else _without_times(old.terms.uncounted, options)
@@ -85,9 +94,10 @@ def _updated(old: Fitted, model: Model, data: Any, options: Options, client: Any
     check_offset(old, options.offset, options.exposure)
     earlier = Earlier(old.coordinates, old.clusters, old.serial)
     source = _in_old_order(old, source)
+    journal.follow(source, left_out)
     if client is not None:
-        source = read_by_workers(source, left_out, data)
-    task = Task(model, source, terms, options, earlier, left_out)
+        source = read_by_workers(source, left_out, data, journal)
+    task = Task(model, source, terms, options, earlier, left_out, journal)
     new = fit_source(task, old.coordinates, old.local_model)
     _check_clusters(old, new)
     info = replace(new.fit_info, remainder=_remainder(old, new))
