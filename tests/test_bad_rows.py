@@ -126,7 +126,7 @@ def test_few_rows_may_have_some_that_are_bad(write):
 
 
 def test_ten_thousand_are_too_many_in_any_file(write, monkeypatch):
-    monkeypatch.setattr("masgrad.data.tables.bad_rows.MOST_BAD_ROWS", 100)
+    monkeypatch.setattr("masgrad.data.tables.text.bad_rows.MOST_BAD_ROWS", 100)
     for line in ("z,z", TEXT):
         assert skip(write(dict.fromkeys(range(0, 40000, 404), line))).omitted.bad == 100
         with pytest.raises(InputError, match="cannot be read, the first is row 0"):

@@ -15,7 +15,7 @@ import pytest
 
 import masgrad as mg
 from masgrad.data.formula.terms import Terms
-from masgrad.data.source import Stream
+from masgrad.data.stream import Stream
 from masgrad.data.table_source import predictors, table_source
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.sources import as_source

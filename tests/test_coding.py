@@ -13,7 +13,8 @@ import masgrad as mg
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import learn
 from masgrad.data.formula.terms import Terms
-from masgrad.data.table_rows import TableSource, open_table
+from masgrad.data.opening import open_table
+from masgrad.data.table_rows import TableSource
 from masgrad.data.table_source import predictors
 from masgrad.errors import InputError
 from masgrad.fitting.sources import as_source

@@ -12,9 +12,9 @@ from masgrad.data.arrays import block_of, blocks, joined, powers
 from masgrad.data.designs.coded import CodedDesign, Group
 from masgrad.data.designs.group_sums import sums, sums_of_rows, table
 from masgrad.data.designs.sparse import SparseDesign
+from masgrad.data.designs.sparse_rows import SparseRows
 from masgrad.data.formula import terms as formula_terms
 from masgrad.data.formula.cells import cells_of_rows
-from masgrad.data.sparse import SparseRows
 from masgrad.data.tables.levels import MISSING
 from masgrad.errors import IdentificationError, InputError, MissingWarning, SeparationWarning
 from masgrad.models.gram import gram, gram_and_peak

@@ -11,7 +11,7 @@ from masgrad.data.formula.expressions import FUNCTIONS, LEARNED
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import learn
 from masgrad.data.formula.terms import Terms
-from masgrad.data.table_rows import open_table
+from masgrad.data.opening import open_table
 from masgrad.errors import InputError, InputTypeError
 
 READ = {

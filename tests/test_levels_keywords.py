@@ -31,6 +31,7 @@ HONOURED = {
     "block_size": 100,
     "threads": 2,
     "precision": "double",
+    "engine": "local",
     "seed": 1,
     "checkpoint": "levels",
     "every": 5.0,
@@ -45,6 +46,10 @@ REFUSED = {
     "lags": (3, "for cov_type='HAC' or 'DK'"),
     "start": (np.zeros(41), "start="),
     "starts": (3, "need not be convex"),
+    "client": (object(), "client= is for engine='dask'"),
+    "scheduler": ("tcp://127.0.0.1:1", "scheduler= is for engine='dask'"),
+    "storage_options": ({}, "storage_options are for files at stores"),
+    "at": (np.zeros(41), "at="),
     "resume": (True, "give checkpoint=PATH"),
 }
 

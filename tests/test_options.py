@@ -42,7 +42,7 @@ def test_the_command_line_has_the_defaults_of_fit():
     said = " ".join(
         CliRunner().invoke(cli.app, ["fit", "--help"], env={"COLUMNS": "500"}).output.split()
     )
-    assert "Memory to read and keep rows" in said
+    assert "Memory for reading and keeping rows" in said
 
 
 @pytest.mark.parametrize(

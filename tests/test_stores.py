@@ -22,8 +22,8 @@ import masgrad as mg
 from masgrad import cli
 from masgrad.checkpoints.digest import digest, digest_files
 from masgrad.checkpoints.fingerprint import fingerprint
+from masgrad.data.opening import open_table
 from masgrad.data.shards.files import shards_of_files
-from masgrad.data.table_rows import open_table
 from masgrad.data.tables.paths import expand
 from masgrad.errors import InputError, InputTypeError, MissingPackageError
 from masgrad.fitting.options import Options

@@ -15,8 +15,9 @@ import masgrad as mg
 from masgrad.data.arrays import BLOCK
 from masgrad.data.formula.formulas import parse
 from masgrad.data.formula.learning import learn
+from masgrad.data.opening import MEMORY_BYTES, Opening, open_table
 from masgrad.data.source import shuffle
-from masgrad.data.table_rows import MEMORY_BYTES, Opening, TableSource, open_table
+from masgrad.data.table_rows import TableSource
 from masgrad.data.tables.medium import as_numpy
 from masgrad.data.tables.paths import column_names, expand
 from masgrad.errors import InputError, InputTypeError, MemoryWarning

@@ -14,9 +14,9 @@ from masgrad.covariance.rotation import rotation as rotation
 from masgrad.covariance.self_normalised import SelfNormalised as SelfNormalised
 from masgrad.covariance.self_normalised import consistent_root as consistent_root
 from masgrad.covariance.self_normalised import self_normalised as self_normalised
-from masgrad.data.block import Block as Block
 from masgrad.data.simulate import Simulator as Simulator
-from masgrad.data.source import Stream as Stream
+from masgrad.data.stream import Block as Block
+from masgrad.data.stream import Stream as Stream
 from masgrad.fitting.api import fit as fit
 from masgrad.fitting.api import glm as glm
 from masgrad.fitting.api import load as load

@@ -12,8 +12,9 @@ from masgrad.checks import as_size, check_count
 from masgrad.covariance.moments import moments
 from masgrad.data.formula.formulas import of_columns
 from masgrad.data.formula.learning import learn
+from masgrad.data.opening import open_table
 from masgrad.data.source import Source
-from masgrad.data.table_rows import TableSource, open_table
+from masgrad.data.table_rows import TableSource
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Medium, is_number
 from masgrad.data.tables.paths import expand

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from masgrad.data.designs.sparse_rows import SparseRows
 from masgrad.data.designs.structured import Structured
 from masgrad.data.left_out import advice
-from masgrad.data.sparse import SparseRows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 

@@ -9,17 +9,10 @@ import numpy as np
 from masgrad.data.arrays import BLOCK
 from masgrad.data.groupings.columns import ColumnGroups, GroupColumns
 from masgrad.data.left_out import advice
+from masgrad.data.opening import MEMORY_BYTES, USUAL, Opening, open_table
 from masgrad.data.regression import label, only, weigh, with_groups
 from masgrad.data.source import as_float
-from masgrad.data.table_rows import (
-    MEMORY_BYTES,
-    USUAL,
-    MediumSource,
-    Opening,
-    codes_of_rows,
-    keys_of_groups,
-    open_table,
-)
+from masgrad.data.table_rows import MediumSource, codes_of_rows, keys_of_groups
 from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Columns, Medium, is_number

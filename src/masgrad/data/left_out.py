@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.sparse import SparseRows
+from masgrad.data.designs.sparse_rows import SparseRows
 from masgrad.errors import InputError
 from masgrad.types import is_from
 

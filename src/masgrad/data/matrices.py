@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import BLOCK
-from masgrad.data.sparse import SparseRows, is_sparse
+from masgrad.data.designs.sparse_rows import SparseRows, is_sparse
 from masgrad.data.tables.paths import is_frame
 from masgrad.errors import InputTypeError
 

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from masgrad.data.source import Stream
+from masgrad.data.stream import Stream
 from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Array, Rows, float64
 

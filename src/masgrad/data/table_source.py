@@ -17,9 +17,10 @@ from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
 from masgrad.data.groupings.grouping import Grouping
 from masgrad.data.left_out import LeftOut
+from masgrad.data.opening import MEMORY_BYTES, Opening, open_table
 from masgrad.data.regression import ROLES, as_vector, given
 from masgrad.data.source import Source
-from masgrad.data.table_rows import MEMORY_BYTES, Opening, open_table, table_rows
+from masgrad.data.table_rows import table_rows
 from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
 from masgrad.data.tables.medium import Medium

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.shards.collections import FEW_PARTITIONS, FEW_ROWS, computed, first_rows
-from masgrad.data.source import Source, Stream
+from masgrad.data.source import Source
+from masgrad.data.stream import Stream
 from masgrad.data.views import View
 from masgrad.types import Rows
 

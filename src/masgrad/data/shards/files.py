@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from masgrad.data.shards.outline import TableShard, checked
-from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.parquet import Parquet
 from masgrad.data.tables.paths import kind
+from masgrad.data.tables.text.csv import Csv
 from masgrad.stores.path import AnyPath
 
 SHARD_ROWS = 1 << 20

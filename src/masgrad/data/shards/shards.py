@@ -7,11 +7,11 @@ from masgrad.data.shards.collections import computed
 from masgrad.data.shards.files import shards_of_files
 from masgrad.data.shards.find import find_levels
 from masgrad.data.shards.frames import DaskFrame, FrameShard
-from masgrad.data.tables.csv import Csv
 from masgrad.data.tables.ipc import Ipc
 from masgrad.data.tables.levels import Found
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.parquet import Parquet
+from masgrad.data.tables.text.csv import Csv
 from masgrad.distributed.tasks import Tasks
 from masgrad.errors import InputError
 

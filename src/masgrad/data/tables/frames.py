@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from masgrad.data.groupings.keys import level_of
 from masgrad.data.left_out import Tally
-from masgrad.data.source import Arrays, Stream
+from masgrad.data.source import Arrays
+from masgrad.data.stream import Stream
 from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.levels import Coder, encode, encode_it
 from masgrad.data.tables.medium import (

@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.tables.medium import (
-    Medium,
-    as_schema,
-    check_columns,
-    no_rows,
-    place_in,
-    stored_types,
-    without_index,
-)
-from masgrad.data.tables.unchanged import Unchanged
+from masgrad.data.tables.files import Unchanged, no_rows, place_in
+from masgrad.data.tables.medium import Medium, as_schema, check_columns, stored_types, without_index
 from masgrad.errors import InputError
 from masgrad.stores.files import StoreFile
 from masgrad.stores.path import AnyPath, side_by_side

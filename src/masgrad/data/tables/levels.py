@@ -6,7 +6,6 @@ row: coded as the base they would be wrong in silence. Dates and times are level
 form, so that a CSV file, which has nothing but text, holds the same levels.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from masgrad.data.groupings.keys import KINDS_OF_KEYS, Keys, level_of
+from masgrad.data.tables.odd_text import is_like_a_number, is_number_text, odd_levels
 from masgrad.errors import InputError, InputTypeError
 
 MOST_LEVELS = 1_000_000
@@ -33,11 +33,6 @@ KINDS = (
     *(pa.types.is_date, pa.types.is_timestamp, pa.types.is_time),
 )
 """Types of Arrow that can be categories."""
-
-OTHER_NOTATION = re.compile(
-    r"[+-]?(\d+,\d+|\d{1,3}([,._' \u00a0\u202f]\d{3})+([.,]\d+)?|\d+([.,]\d+)?\s?[%\u20ac$\u00a3])"
-)
-"""Numbers with a decimal comma, signs between thousands, a percent sign or a currency's."""
 
 Lookup = Mapping[Any, int]
 """The code of each level. 1, 1.0 and True are one level, whatever type a file stores."""
@@ -275,9 +270,9 @@ def check_levels(
 def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
     """Refuse text that is mostly numbers: likely a numeric column with a few invalid entries."""
     levels = list(found.first)
-    other = _odd(levels)
+    other = odd_levels(levels)
     if other:
-        alike = sum(_is_number(level) or _is_like_a_number(level) for level in levels)
+        alike = sum(is_number_text(level) or is_like_a_number(level) for level in levels)
         raise InputTypeError(
             f"column {name!r} is text, though {alike} of its {len(levels)} levels are numbers or "
             f"look like it; {other[0]!r} at {place(found.first[other[0]])} is none: correct it, or "
@@ -285,27 +280,8 @@ def check_text(name: str, found: Found, place: Callable[[int], str]) -> None:
         )
 
 
-def _odd(levels: Sequence[Any]) -> list[Any]:
-    """The levels that are not numbers, if at least half of all levels are, or look like it."""
-    other = [level for level in levels if not _is_number(level)]
-    unlike = [level for level in other if not _is_like_a_number(level)]
-    return (unlike or other) if len(unlike) <= len(levels) / 2 else []
-
-
-def _is_number(level: Any) -> bool:
-    try:
-        float(level)
-    except ValueError:
-        return False
-    return "_" not in str(level)  # Python reads 1_000, and nothing else does
-
-
-def _is_like_a_number(level: Any) -> bool:
-    return isinstance(level, str) and OTHER_NOTATION.fullmatch(level.strip()) is not None
-
-
 def _too_many(name: str, said: str, found: Found) -> InputError:
-    odd = _odd(list(found.first))
+    odd = odd_levels(list(found.first))
     hint = f"; most are numbers, and {odd[0]!r} is not: correct it?" if odd else ""
     return InputError(
         f"column {name!r} has too many levels for a category ({said}){hint}; convert it to "

@@ -293,20 +293,6 @@ def without_index(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name not in index]
 
 
-def no_rows(paths: Sequence[AnyPath]) -> InputError:
-    said = str(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-    return InputError(f"{said}: no rows; at least one observation is needed")
-
-
-def place_in(paths: Sequence[AnyPath | str], counts: Sequence[int | None], row: int) -> str:
-    """The name of a row: its file, and its number in that file."""
-    for path, count in zip(paths, counts, strict=True):
-        if count is None or row < count:
-            return f"row {row} of {path}"
-        row -= count
-    return f"row {row} after {paths[-1]}"
-
-
 def whole(values: Any) -> pa.Array:
     """A column as one contiguous array, copied only if it is chunked."""
     if not isinstance(values, pa.ChunkedArray):

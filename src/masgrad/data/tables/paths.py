@@ -112,7 +112,7 @@ def is_dataset(data: Any) -> bool:
 def column_names(path: AnyPath) -> list[str]:
     """The columns of a file that "." in a formula stands for, including the response."""
     if kind(path) == "CSV":
-        from masgrad.data.tables.csv import csv_names
+        from masgrad.data.tables.text.csv import csv_names
 
         return csv_names(path)
     if kind(path) == "Arrow":

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import dataset, parquet
 
-from masgrad.data.tables.medium import Medium, check_columns, common_type, place_in
+from masgrad.data.tables.files import place_in
+from masgrad.data.tables.medium import Medium, check_columns, common_type
 from masgrad.data.tables.parquet import READ_OPTIONS, decoded
 from masgrad.errors import InputError, MemoryWarning, say
 

@@ -24,11 +24,19 @@ of reads. If none ends with a certificate, separation is undecided.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from masgrad.data.arrays import pick
+from masgrad.fitting.identification.boundary import (
+    Block,
+    Guess,
+    Verified,
+    block_of,
+    furthest,
+    square,
+)
 from masgrad.fitting.identification.program import (
     LARGEST_PROGRAM,
     PROGRAMS,
@@ -57,43 +65,14 @@ CARRIED = 0.5
 CLEARLY = 1e-3
 """Cosine between a row and a candidate beyond which the row may be separated."""
 
-FIRST_ROWS, MORE_ROWS = 2000, 500
-"""Rows of the first program, and those that are added to each later one."""
+FIRST_ROWS = 2000
+"""Rows of the first program."""
 
 RECTIFIER_STEPS, RECTIFIER_TRIALS = 12, 3
 """Least-squares fits of the rectifier before a trial, and the number of trials."""
 
 POLISHINGS = 3
 """Projections of one candidate on the null space of the rows that it leaves on the border."""
-
-Guess = Callable[["Block"], np.ndarray]
-"""Mask of the rows of a block that may be separated."""
-
-
-class Block(NamedTuple):
-    """Rows in phi scaled to length 1, their sides, and the rows themselves."""
-
-    U: np.ndarray
-    s: np.ndarray
-    rows: Rows
-
-
-class _Verified(NamedTuple):
-    """What one read says about a direction."""
-
-    wrong: np.ndarray
-    separated: int
-    border: int
-    gram: np.ndarray
-
-    def plus(self, later: "_Verified", d: np.ndarray) -> "_Verified":
-        """The same of more rows."""
-        return _Verified(
-            _furthest(np.concatenate([self.wrong, later.wrong]), d),
-            self.separated + later.separated,
-            self.border + later.border,
-            self.gram + later.gram,
-        )
 
 
 def exists(local: LocalModel) -> Separation:
@@ -168,26 +147,26 @@ class Search:
         objective = self.objective
         with self.reader.unobserved() as quiet:
             add = Addition(plus)
-            return quiet.total(lambda rows: of(_block(objective, rows)), add, cut=self._every())
+            return quiet.total(lambda rows: of(block_of(objective, rows)), add, cut=self._every())
 
     def _gram(self, guess: Guess) -> np.ndarray:
         """Sum of x x' over the rows that are not guessed to be separated, scaled to length 1."""
-        return self._total(lambda block: _square(block.U[~guess(block)]))
+        return self._total(lambda block: square(block.U[~guess(block)]))
 
-    def _verify(self, d: np.ndarray) -> _Verified:
+    def _verify(self, d: np.ndarray) -> Verified:
         """Which rows are on the wrong side of d, and the Gram matrix of those on its border."""
 
-        def of(block: Block) -> _Verified:
+        def of(block: Block) -> Verified:
             along = block.U @ d
             off = np.abs(along) > BORDER
             right = off & (block.s * along > 0)
             signs = np.where(block.s == 0, -np.sign(along), block.s)
-            wrong = _furthest((signs[:, None] * block.U)[off & ~right], d)
-            return _Verified(wrong, int(right.sum()), int((~off).sum()), _square(block.U[~off]))
+            wrong = furthest((signs[:, None] * block.U)[off & ~right], d)
+            return Verified(wrong, int(right.sum()), int((~off).sum()), square(block.U[~off]))
 
-        return self._total(of, partial(_Verified.plus, d=d))
+        return self._total(of, partial(Verified.plus, d=d))
 
-    def _accepted(self, d: np.ndarray) -> Separation | _Verified:
+    def _accepted(self, d: np.ndarray) -> Separation | Verified:
         """The separation along d, if every row is on its side."""
         d = d / np.linalg.norm(d)
         seen = self._verify(d)
@@ -293,17 +272,6 @@ class Search:
         return self.interior.T @ self._total(of)
 
 
-def _block(objective: Objective, rows: Rows) -> Block:
-    """Rows of the design in phi, scaled to length 1."""
-    U = objective.features(rows)
-    size = np.linalg.norm(U, axis=1, keepdims=True)
-    return Block(U / np.where(size > 0, size, 1.0), sides(objective, rows), rows)
-
-
-def _square(U: np.ndarray) -> np.ndarray:
-    return U.T @ U
-
-
 def known_separation(reader: Reader) -> Separation | None:
     """The separation of rows that the reader leaves out already."""
     return getattr(reader.source, "separation", None)
@@ -317,7 +285,3 @@ def _carried_by(d: np.ndarray) -> Guess:
     """Rows that are clearly on their side of d."""
     least = CLEARLY * np.linalg.norm(d)
     return lambda block: block.s * (block.U @ d) > least
-
-
-def _furthest(signed: np.ndarray, d: np.ndarray) -> np.ndarray:
-    return signed[np.argsort(signed @ d, kind="stable")[:MORE_ROWS]]

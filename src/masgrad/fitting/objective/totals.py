@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from masgrad.checkpoints.pieces import pieces_after
 from masgrad.data.arrays import count_rows
 from masgrad.data.regression import total_weight
 from masgrad.data.source import Arrays, Source
-from masgrad.data.tables.pieces import pieces_after
 from masgrad.fitting.objective.objective import Objective, Parts, response_range
 from masgrad.models.model import RowSums, add
 from masgrad.types import Rows

@@ -35,14 +35,10 @@ from masgrad.fitting.optimise.plateau import (
     may_be_flat,
     off_plateau,
 )
+from masgrad.fitting.optimise.scoring import scoring_sums, solved
 from masgrad.fitting.optimise.single.one_pass import single_read
 from masgrad.fitting.optimise.single_precision import FEWEST_ROWS, Narrow, narrow
-from masgrad.fitting.optimise.start import (
-    intercept_start,
-    mean_response,
-    scoring_sums,
-    solved,
-)
+from masgrad.fitting.optimise.start import intercept_start, mean_response
 from masgrad.fitting.options import MOST_READS, Options
 from masgrad.fitting.sources import Sample
 from masgrad.models.families.canonical import Gaussian
@@ -195,8 +191,8 @@ class Reads:
         work = partial(scoring_sums, objective, mean_response(objective.family, sample.rows))
         with self.reader.unobserved() as quiet, np.errstate(all="ignore"):
             sums = quiet.total(work, Addition(np.add), cut=every, whole=False)
-            other = solved(sums)
-            if np.isfinite(other).all() and not quiet.monitor.interrupted:
+            other = None if sums is None or quiet.monitor.interrupted else solved(sums)
+            if other is not None and np.isfinite(other).all():
                 fall = self.reader.falls(objective, sample, safe, other[None])[0]
                 return ([other, safe] if fall > 0 else [safe]), 2
         return [safe], 1

@@ -11,9 +11,7 @@ Of a loss that need not be convex a minimum is found from the user's start, from
 those from several starts (`nonconvex`).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.optimise.line_search import SHARES, best_share
 from masgrad.fitting.optimise.masgrad import SMALL_DECREMENT, optimum_of, pseudo_weights
 from masgrad.fitting.optimise.nonconvex.start import lowest_minimum, single_start
+from masgrad.fitting.optimise.scoring import scoring_start
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, first_rows, random_rows
 from masgrad.models.families.family import Family
@@ -272,42 +271,3 @@ def mean_response(family: Family, rows: Rows) -> float:
     if np.isfinite(family.highest):
         return (mean * len(y) + 0.5) / (len(y) + 1)
     return max(mean, 0.1 / len(y)) if family.lowest == 0 else mean
-
-
-def pulled_predictors(family: Family, y: np.ndarray, mean: float) -> np.ndarray:
-    """The link of responses pulled halfway to their mean."""
-    pulled = (y + mean) / 2
-    pulled = pulled if family.lowest > -np.inf else np.maximum(pulled, 0.1 * mean)
-    return np.asarray(family.predictor(pulled))
-
-
-def scoring_start(
-    objective: Objective, parts: Iterable[tuple[Rows, float]], mean: float
-) -> np.ndarray:
-    """Weighted least squares of the link of responses pulled halfway to their mean.
-
-    Args:
-        objective: with a linear predictor.
-        parts: blocks of rows, and how many rows each row of a block stands for.
-        mean: of the responses.
-    """
-    both = (scoring_sums(objective, mean, rows, factor) for rows, factor in parts)
-    return solved(reduce(np.add, both))
-
-
-def scoring_sums(objective: Objective, mean: float, rows: Rows, factor: float = 1.0) -> np.ndarray:
-    """U'W U and U'W t of a block, beside each other, (p, p + 1)."""
-    family = objective.family
-    assert family is not None
-    y, a, offset = rows[1], weight_of(rows), offset_of(rows)
-    t = pulled_predictors(family, y, mean)
-    w = family.information(t) * (factor if a is None else factor * a)
-    U = objective.features(rows)
-    return U.T @ (w[:, None] * np.column_stack([U, t if offset is None else t - offset]))
-
-
-def solved(sums: np.ndarray) -> np.ndarray:
-    """The solution of normal equations (A, b) beside each other; NaN if there is none."""
-    A, b = sums[:, :-1], sums[:, -1]
-    finite = np.isfinite(A).all()
-    return np.linalg.lstsq(A, b, rcond=1e-12)[0] if finite else np.full(len(A), np.nan)

@@ -60,10 +60,7 @@ class Tested(abc.ABC):
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many rows were left out for a missing value of each column; a row may lack several.
-
-        Empty without `missing="drop"`, where missing values are errors.
-        """
+        """How many rows were left out for a missing value, by column; a row may lack several."""
         return dict(self.omitted.columns)
 
     @cached_property

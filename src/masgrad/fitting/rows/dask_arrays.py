@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any
 
 from masgrad.data.arrays import BLOCK
-from masgrad.data.block import Block
 from masgrad.data.groupings.given import ArrayGroups, Asked, check_is_array
 from masgrad.data.left_out import LeftOut, Tally
 from masgrad.data.shards.arrays import ArrayShard, Chunk, DaskArrays
 from masgrad.data.shards.collections import aligned, is_dask_frame, rows_of, size_of
-from masgrad.data.source import Stream
+from masgrad.data.stream import Block, Stream
 from masgrad.errors import InputTypeError
 from masgrad.fitting.rows.loss import rows_of_block
 from masgrad.fitting.rows.regression import regression_checker

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import as_rows, is_flat, leaves
+from masgrad.data.designs.sparse_rows import SparseRows
 from masgrad.data.groupings.given import gaps_of_keys
 from masgrad.data.left_out import Column, Tally, gaps_of
 from masgrad.data.regression import Place, only
-from masgrad.data.sparse import SparseRows
 from masgrad.data.tables.paths import is_frame
 from masgrad.errors import InputError
 from masgrad.models.model import Model

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, count_rows, pick
-from masgrad.data.block import Block
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import ArrayGroups, Asked, asked
 from masgrad.data.groupings.grouping import check_keys
@@ -20,6 +19,7 @@ from masgrad.data.left_out import LeftOut, Tally
 from masgrad.data.regression import as_vector, observations, only, weigh, with_groups
 from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.source import Arrays, Source
+from masgrad.data.stream import Block
 from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError
 from masgrad.fitting.rows.kept import (

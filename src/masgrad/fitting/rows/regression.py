@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from masgrad.data.arrays import as_regression, block_of, not_a_matrix
-from masgrad.data.block import Block
+from masgrad.data.designs.sparse_rows import SparseRows, is_sparse
 from masgrad.data.groupings.given import ArrayGroups, Asked, asked
 from masgrad.data.groupings.grouping import check_keys
 from masgrad.data.left_out import LeftOut, Tally, gaps_of, with_nan
 from masgrad.data.regression import ROLES, as_vector, beside, only, weigh
 from masgrad.data.source import Arrays
-from masgrad.data.sparse import SparseRows, is_sparse
+from masgrad.data.stream import Block
 from masgrad.data.tables.paths import is_frame
 from masgrad.errors import InputError
 from masgrad.fitting.rows.kept import complete, composed, kept_rows, place_of

@@ -6,7 +6,8 @@ from typing import Any
 from masgrad.data.arrays import BLOCK
 from masgrad.data.groupings.grouping import Grouping
 from masgrad.data.left_out import LeftOut, Tally
-from masgrad.data.source import Source, Stream
+from masgrad.data.source import Source
+from masgrad.data.stream import Stream
 from masgrad.errors import InputError
 from masgrad.types import Rows
 

@@ -29,7 +29,7 @@ from masgrad.fitting.levels.sums import pace_of
 from masgrad.fitting.objective.objective import BadBlock, Objective
 from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.objective.totals import Addition
-from masgrad.fitting.optimise.start import pulled_predictors
+from masgrad.fitting.optimise.scoring import pulled_predictors
 from masgrad.models.families.family import Family
 from masgrad.models.glm import squared_residuals
 from masgrad.types import Rows

@@ -21,6 +21,7 @@ from masgrad.fitting.objective.reader import Reader
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.line_search import SHARES, descent_step
 from masgrad.fitting.optimise.plateau import flat_directions, may_be_flat, off_plateau
+from masgrad.fitting.optimise.scoring import scoring_start
 from masgrad.fitting.optimise.single.kept_rows import (
     FAR,
     NEAR_STEP,
@@ -33,7 +34,7 @@ from masgrad.fitting.optimise.single.kept_rows import (
 )
 from masgrad.fitting.optimise.single.pools import with_high_leverage
 from masgrad.fitting.optimise.single.sampling_error import sampling_errors
-from masgrad.fitting.optimise.start import intercept_start, mean_response, scoring_start
+from masgrad.fitting.optimise.start import intercept_start, mean_response
 from masgrad.fitting.optimise.third_order import distance, error_bound, score_statistic
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, join

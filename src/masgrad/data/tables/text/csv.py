@@ -14,18 +14,10 @@ import pyarrow as pa
 from pyarrow import csv
 
 from masgrad.cores import prefetch
-from masgrad.data.tables.bad_rows import BadRows
+from masgrad.data.tables.files import Unchanged, no_rows, place_in
 from masgrad.data.tables.levels import Coder, Found, check_levels, not_numeric
-from masgrad.data.tables.medium import (
-    Columns,
-    Medium,
-    check_columns,
-    common_type,
-    is_number,
-    no_rows,
-    place_in,
-)
-from masgrad.data.tables.unchanged import Unchanged
+from masgrad.data.tables.medium import Columns, Medium, check_columns, common_type, is_number
+from masgrad.data.tables.text.bad_rows import BadRows
 from masgrad.errors import InputError, InputTypeError
 from masgrad.stores.files import StoreFile, streamed
 from masgrad.stores.path import AnyPath

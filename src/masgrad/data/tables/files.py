@@ -1,4 +1,4 @@
-"""Files that must stay as they are while they are read, again and again."""
+"""Files of a table: as they were when they were opened, and the names of their rows."""
 
 import os
 from collections.abc import Sequence
@@ -32,3 +32,17 @@ def _stamp(path: AnyPath) -> tuple[int, int | str]:
         return path.status()
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
+
+
+def no_rows(paths: Sequence[AnyPath]) -> InputError:
+    said = str(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    return InputError(f"{said}: no rows; at least one observation is needed")
+
+
+def place_in(paths: Sequence[AnyPath | str], counts: Sequence[int | None], row: int) -> str:
+    """The name of a row: its file, and its number in that file."""
+    for path, count in zip(paths, counts, strict=True):
+        if count is None or row < count:
+            return f"row {row} of {path}"
+        row -= count
+    return f"row {row} after {paths[-1]}"

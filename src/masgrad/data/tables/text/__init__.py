@@ -1,0 +1,1 @@
+"""CSV files, and their rows that cannot be read."""
