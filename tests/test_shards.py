@@ -80,6 +80,50 @@ def before_round(monkeypatch, number: int, act: Callable[[], None]) -> list[int]
     return rounds
 
 
+# Which file a worker reads.
+
+
+def test_a_file_replaced_in_the_last_round_is_refused(client, frame, path, monkeypatch):
+    rounds = before_round(monkeypatch, 0, lambda: None)
+    logit(path, client)
+    other = frame.assign(a=1.0001 * frame.a)  # so little that no other round is needed
+    before_round(monkeypatch, len(rounds), lambda: written(other, path) and None)
+    with pytest.raises(InputError, match=r"t\.parquet has changed while it was read"):
+        logit(path, client)
+
+
+def test_a_file_that_changes_after_its_last_shard_is_refused(client, path, monkeypatch):
+    rounds = before_round(monkeypatch, 0, lambda: None)
+    logit(path, client)
+    last, each = 2 * len(rounds), Tasks.each
+
+    def touching(self, *told):
+        yield from each(self, *told)
+        if len(rounds) == last:
+            os.utime(path)
+
+    monkeypatch.setattr(Tasks, "each", touching)
+    with pytest.raises(InputError, match=r"t\.parquet has changed while it was read"):
+        logit(path, client)
+
+
+def test_other_machines_compare_what_files_hold_and_not_their_times(frame, path):
+    columns = ["a", "y"]
+    medium = Parquet([path], columns)
+    shard = files.shards_of_files(medium)[0]
+    outline = Outline(medium.types, None)
+    elsewhere = replace(shard, mark=replace(shard.mark, machine="another"))
+    os.utime(path, (0, 0))
+    assert elsewhere.open(outline, None).count == SHARD
+    with pytest.raises(InputError, match="has changed while it was read, or is another file"):
+        shard.open(outline, None)
+    size = path.stat().st_size
+    written(frame.assign(a=-frame.a), path)
+    assert path.stat().st_size == size
+    with pytest.raises(InputError, match="or is another file on the machine"):
+        elsewhere.open(outline, None)
+
+
 # Errors that name a shard.
 
 

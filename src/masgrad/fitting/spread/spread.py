@@ -57,7 +57,6 @@ class Spread:
         return self._read(Order(source.outline(), work, cut, None, self.left_out))
 
     def _read(self, order: Order, begin: int = 0) -> Iterator[tuple[int, Any]]:
-        self.shards.check()
         payload, parts = self.packer.pack(order)
         counting = nullcontext() if self.left_out is None else self.left_out.read()
         with counting as tally:
@@ -69,6 +68,7 @@ class Spread:
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)
                 yield from done.parts
+        self.shards.check()
 
 
 def _stays(value: Any) -> bool:
