@@ -241,3 +241,56 @@ def test_pilot_rows_are_computed_side_by_side_and_short_partitions_once(client, 
     assert sorted(computed) == sorted([*range(18), 7] if in_sample else range(18))
     heads = spans[: brought.FEW_PARTITIONS]
     assert any(later[0] < sooner[1] for sooner, later in pairwise(heads))
+
+
+def told_and_sent(monkeypatch) -> list[tuple[int, int]]:
+    """The bytes that each round tells, and the largest answer of a shard."""
+    rounds, each = [], Tasks.each
+
+    def counting(self, call, payload, parts, numbered):
+        largest = 0
+        for done in each(self, call, payload, parts, numbered):
+            largest = max(largest, len(pickle.dumps(done)))
+            yield done
+        rounds.append((len(payload), largest))
+
+    monkeypatch.setattr(Tasks, "each", counting)
+    return rounds
+
+
+def test_codes_of_rows_do_not_travel_if_they_are_too_many(client, path, monkeypatch):
+    def fit():
+        return mg.glm("z ~ a | year", path, engine="dask", client=client)
+
+    rounds = told_and_sent(monkeypatch)
+    roomy = fit()
+    assert max(sent for _, sent in rounds) > 4 * SHARD
+    rounds.clear()
+    room = 5 * SHARD  # enough for the codes of one shard, and not for those of all
+    monkeypatch.setattr(first, "FACTS_SHARE", (1 << 29) // room)
+    tight = fit()
+    assert max(sent for _, sent in rounds) < 2 * SHARD
+    np.testing.assert_array_equal(tight.params, roomy.params)
+    np.testing.assert_array_equal(tight.cov, roomy.cov)
+
+
+def test_rows_left_out_are_the_same_if_codes_do_not_travel(client, frame, tmp_path, monkeypatch):
+    rare = np.random.default_rng(6).integers(15_000, size=ROWS)
+    path = written(frame.assign(rare=rare), tmp_path / "rare.parquet")
+
+    def fit():
+        return mg.glm("y ~ a | rare", path, "binomial", engine="dask", client=client)
+
+    roomy = fit()
+    monkeypatch.setattr(first, "FACTS_SHARE", 1 << 29)
+    tight = fit()
+    assert roomy.nobs == tight.nobs < ROWS and roomy.notes == tight.notes
+    np.testing.assert_array_equal(tight.params, roomy.params)
+
+
+def test_combined_keys_are_sent_once(client, frame, path, monkeypatch):
+    rounds = told_and_sent(monkeypatch)
+    found = mg.glm("z ~ a", path, clusters="firm^year", engine="dask", client=client)
+    assert len(rounds) > 2 and max(told for told, _ in rounds) < 1 << 14
+    here = mg.glm("z ~ a", frame, clusters="firm^year")
+    np.testing.assert_allclose(found.bse, here.bse, rtol=1e-6)

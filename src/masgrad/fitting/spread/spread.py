@@ -35,6 +35,11 @@ class Spread:
     def __init__(self, shards: Shards, left_out: LeftOut | None):
         self.shards, self.left_out, self.packer = shards, left_out, Packer(_stays)
 
+    @property
+    def count(self) -> int:
+        """The number of shards."""
+        return len(self.shards.shards)
+
     def part(self, source: Source, number: int) -> Source:
         """The rows of one shard, in this process."""
         return source.part(self.shards.shards[number], self.shards.held(number))
@@ -73,6 +78,6 @@ class Spread:
 
 def _stays(value: Any) -> bool:
     """Whether an object is the same in every round."""
-    if type(value) is Keys:
-        return len(value) > MANY_KEYS
+    if isinstance(value, Keys):
+        return not value.learns and len(value) > MANY_KEYS
     return isinstance(value, Model | Coordinates)
