@@ -294,3 +294,43 @@ def test_combined_keys_are_sent_once(client, frame, path, monkeypatch):
     assert len(rounds) > 2 and max(told for told, _ in rounds) < 1 << 14
     here = mg.glm("z ~ a", frame, clusters="firm^year")
     np.testing.assert_allclose(found.bse, here.bse, rtol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of one process")
+def test_the_memory_of_a_worker_is_that_of_blocks_and_not_of_its_shard(tmp_path, monkeypatch):
+    rows, groups, columns = 50_000, 100, 10
+    monkeypatch.setattr(files, "SHARD_ROWS", rows * groups)
+    rng = np.random.default_rng(0)
+    path = tmp_path / "large.parquet"
+    names = ["y", *(f"x{k}" for k in range(1, columns))]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with parquet.ParquetWriter(path, schema, compression="none", use_dictionary=False) as file:
+        for _ in range(groups):
+            file.write_table(
+                pa.table(dict(zip(names, rng.normal(size=(columns, rows)), strict=True)), schema)
+            )
+    small = tmp_path / "small.parquet"
+    with parquet.ParquetFile(path) as whole:
+        parquet.write_table(whole.read_row_groups([0, 1]), small, row_group_size=rows)
+
+    def peak() -> int:  # of this process alone: getrusage has that of its parent as well
+        [line] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        return int(line) * 1024
+
+    def peak_with_the_whole() -> int:
+        assert parquet.read_table(path).num_rows
+        return peak()
+
+    formula = "y ~ " + " + ".join(names[1:])
+    size = path.stat().st_size
+    with cluster(workers=1) as alone:
+        mg.glm(formula, small, engine="dask", client=alone)  # imports and compiles
+        [before] = alone.run(peak).values()
+        r = mg.glm(formula, path, engine="dask", client=alone)
+        [after] = alone.run(peak).values()
+        [other] = alone.run(peak_with_the_whole).values()
+    assert r.nobs == rows * groups and size >= 4e8
+    assert after - before < size / 8
+    assert other - before > size / 2  # which is what it would be
+    print(f"shard {size / 1e6:.0f} MB: {(after - before) / 1e6:.0f}, {(other - before) / 1e6:.0f}")
