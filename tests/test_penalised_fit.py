@@ -324,7 +324,7 @@ BAD = {
         lambda X, y: mg.penalty_path(mg.Linear(), (X, y), mg.L1(0.0)), InputError, "lam=0",
     ),
     "four rows": (
-        lambda X, y: mg.fit(mg.Logistic(), (X[:4, :2], np.array([0.0, 1.0, 1.0, 0.0])), penalty=mg.L1("cv")),
+        lambda X, y: mg.fit(mg.Logistic(), (X[:4, :2], np.arange(4) % 2.0), penalty=mg.L1("cv")),
         InputError, "folds",
     ),
     "far": (
