@@ -1,11 +1,15 @@
 """Fits whose rows the workers of a Dask cluster sum, in real processes."""
 
+import gc
+import logging
 import os
 import pickle
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -242,6 +246,35 @@ def test_ctrl_c_ends_a_fit_with_the_shards_that_have_come(client, paths, monkeyp
         found = FITS["plain"](paths, engine="dask", client=client)
     assert rounds == 3 and found.status is mg.Status.INTERRUPTED
     assert found.nobs == 4 * PER_FILE // 2
+
+
+def test_ctrl_c_before_the_first_round_leaves_no_noise(client, frame, tmp_path, caplog):
+    """While a partition is brought here; its task is let go, and Dask has nothing to tell."""
+    import dask.dataframe as dd
+
+    def slow(part):
+        (tmp_path / "begun").touch()
+        time.sleep(2)
+        return part
+
+    def press():
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    spread = dd.from_pandas(frame, npartitions=2).map_partitions(slow, meta=frame)
+    main, hand = threading.get_ident(), threading.Thread(target=press)
+    hand.start()
+    with pytest.raises(KeyboardInterrupt):
+        mg.glm("z ~ a", spread, client=client)
+    hand.join()
+    deadline = time.monotonic() + 10
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    gc.collect()
+    client.nthreads()  # the event loop has had its turn
+    assert not [told.getMessage() for told in caplog.records if told.levelno >= logging.WARNING]
 
 
 def test_a_shard_that_fails_is_named(client, frame, tmp_path):
