@@ -80,21 +80,25 @@ def test_a_killed_fit_goes_on_bit_for_bit(name, folder, killed, tmp_path):
 
 
 def killed_by_a_process(folder, seed, kills, names):
-    """Fits in processes that another one kills (SIGKILL); nothing it says of them may differ."""
+    """The number of processes with these fits that another one has killed (SIGKILL).
+
+    Nothing that the fits say in the end may differ.
+    """
     call = [sys.executable, resumable.__file__, folder, str(seed), str(kills), *names]
     run = subprocess.run(call, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == list(names)
+    told = dict(line.split(": ") for line in run.stdout.splitlines())
+    assert list(told) == list(names)
+    return sum(map(int, told.values()))
 
 
 def test_processes_that_are_killed_lose_nothing(folder):
-    killed_by_a_process(folder, 1, 4, ["arrays", "parquet", "csv", "generator"])
+    assert killed_by_a_process(folder, 1, 3, ["arrays", "parquet", "csv", "generator"]) == 12
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
-def test_two_hundred_kills(folder, seed):
-    killed_by_a_process(folder, seed, 5, FITS)
+def test_two_hundred_kills(folder):
+    assert killed_by_a_process(folder, 0, 8, FITS) >= 200
 
 
 def test_another_interpreter_goes_on(folder, killed, tmp_path):
