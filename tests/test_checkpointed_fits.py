@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import masgrad as mg
 import resumable
 import scenarios
 from masgrad.checkpoints import file, fingerprint
+from masgrad.checkpoints.digest import digest
 from masgrad.checkpoints.saver import Saver
 from masgrad.data.tables import parquet
 from masgrad.errors import CheckpointError, InterruptedWarning
@@ -192,6 +194,79 @@ def test_checkpoints_of_other_calls_are_refused(folder, begun, monkeypatch):
     monkeypatch.setattr(fingerprint, "__version__", "0.0.1")
     with pytest.raises(CheckpointError, match="was written with masgrad"):
         mg.fit(mg.Logistic(), (X, y), **again)
+
+
+def large(changed=None):
+    """Rows in four partitions; one of the last is beyond the sample of any of them."""
+    import pandas as pd
+
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(48_000, 2)), columns=["a", "w"]).abs()
+    frame["y"] = (rng.random(48_000) < 0.5).astype(float)
+    if changed is not None:
+        frame.loc[47_900, changed] = 1 - frame.loc[47_900, changed]
+    return frame
+
+
+def in_chunks(column):
+    import dask.array as da
+
+    rows: Any = 12_000
+    return da.from_array(column.to_numpy(), chunks=rows)
+
+
+def in_partitions(frame):
+    import dask.dataframe as dd
+
+    return dd.from_pandas(frame, npartitions=4)
+
+
+def distance_of_columns(theta, row):
+    return (row["y"] - theta[0] * row["a"]) ** 2
+
+
+def both(frame):
+    """An array and a data frame that something has been done to."""
+    return [in_chunks(frame.y).map_blocks(abs), in_partitions(frame[["y"]]).map_partitions(abs)]
+
+
+ON_DASK = {
+    "arrays": lambda f, **k: mg.fit(
+        mg.Logistic(), (in_chunks(f[["a"]]), in_chunks(f.y)), weights=in_chunks(f.w), **k
+    ),
+    "lists": lambda f, **k: mg.fit(mg.Logistic(), [in_chunks(f[["a", "w"]]), in_chunks(f.y)], **k),
+    "series": lambda f, **k: mg.fit(
+        mg.Logistic(), (in_partitions(f)[["a", "w"]], in_partitions(f).y), **k
+    ),
+    "dictionaries": lambda f, **k: mg.fit(
+        mg.CustomLoss(distance_of_columns, 1), {n: in_chunks(f[n]) for n in ("a", "y")}, **k
+    ),
+    "frames": lambda f, **k: mg.glm("y ~ a", in_partitions(f), "binomial", weights="w", **k),
+}
+
+
+@pytest.mark.parametrize("name", ON_DASK)
+def test_other_rows_of_dask_are_refused(name, tmp_path):
+    """Wherever they differ; the same rows have the same names in another collection."""
+    call = {"checkpoint": tmp_path / "c", "resume": True, "engine": "local"}
+    whole = ON_DASK[name](large(), **call)
+    again = ON_DASK[name](large(), **call)
+    np.testing.assert_array_equal(np.asarray(whole.params), np.asarray(again.params))
+    for column in ("a", "y", "w") if name in ("arrays", "frames") else ("a", "y"):
+        said = "weights differs" if (name, column) == ("arrays", "w") else "data differs"
+        with pytest.raises(CheckpointError, match=said):
+            ON_DASK[name](large(column), **call)
+
+
+def test_another_process_knows_the_rows_of_dask():
+    script = """
+import test_checkpointed_fits as here
+print(here.digest(here.both(here.large())))
+"""
+    call = [sys.executable, "-c", script]
+    where = Path(resumable.__file__).parent
+    run = subprocess.run(call, capture_output=True, text=True, check=True, cwd=where)
+    assert run.stdout.strip() == digest(both(large())) != digest(both(large("y")))
 
 
 def test_damaged_checkpoints_are_refused(folder, begun):
