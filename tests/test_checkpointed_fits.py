@@ -269,6 +269,32 @@ print(here.digest(here.both(here.large())))
     assert run.stdout.strip() == digest(both(large())) != digest(both(large("y")))
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"every": -1}, "every=-1; a number >= 0 is needed"),
+        ({"every": "often"}, "every='often'"),
+        ({"resume": 1}, "resume=1; True or False is needed"),
+        ({"checkpoint": 7}, "checkpoint=7; the path of a file is needed"),
+        ({"checkpoint": "no/such/folder/c"}, "no/such/folder"),
+    ],
+)
+def test_options_of_checkpoints_are_checked_before_a_cluster_is_asked(asked, said, folder):
+    """Also without a checkpoint. No scheduler is at this address."""
+    cluster = {"engine": "dask", "scheduler": "tcp://127.0.0.1:1"}
+    calls = [
+        lambda **k: FITS["parquet"](folder, **k),
+        lambda **k: mg.penalty_path(
+            mg.Linear(), folder / "t.parquet", mg.L1(0.1), formula="score ~ a", **k
+        ),
+        lambda **k: FITS["update"](folder, **k),
+    ]
+    for call in calls:
+        for where in (cluster, {}):
+            with pytest.raises((ValueError, TypeError, OSError), match=said):
+                call(**asked, **where)
+
+
 def test_damaged_checkpoints_are_refused(folder, begun):
     held = begun.read_bytes()
     for at in (100, len(held) // 2, len(held) - 5):

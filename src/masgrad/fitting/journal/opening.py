@@ -17,19 +17,21 @@ from masgrad.fitting.options import Options
 from masgrad.models.model import Model
 from masgrad.stores.path import located
 
-NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume", "storage_options")
+NO_MATTER = (
+    *("threads", "progress", "checkpoint", "every", "resume", "storage_options"),
+    *("engine", "client", "scheduler"),
+)
 """Keywords that change no digit of a result."""
 
 
 def journal_of(function: str, model: Model, data: Any, options: Options, **more: Any) -> Journal:
     """The journal of a call; one that knows nothing if there is no checkpoint.
 
-    `more` is whatever else decides its digits.
+    `more` is whatever else decides its digits, such as whether sums are taken shard by shard.
     """
-    if options.checkpoint is None and not options.resume:
-        return NO_JOURNAL
     path = check_checkpoint(options.checkpoint, options.every, options.resume)
-    assert path is not None
+    if path is None:
+        return NO_JOURNAL
     asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
     call = fingerprint(
         function=function,
