@@ -17,6 +17,7 @@ from masgrad.checkpoints import file, fingerprint
 from masgrad.checkpoints.digest import digest
 from masgrad.checkpoints.saver import Saver
 from masgrad.data.tables import parquet
+from masgrad.data.tables.medium import Medium
 from masgrad.errors import CheckpointError, InterruptedWarning
 from masgrad.fitting.journal import recorded
 from masgrad.fitting.objective.monitor import Monitor
@@ -293,6 +294,31 @@ def test_options_of_checkpoints_are_checked_before_a_cluster_is_asked(asked, sai
         for where in (cluster, {}):
             with pytest.raises((ValueError, TypeError, OSError), match=said):
                 call(**asked, **where)
+
+
+def test_levels_are_not_looked_for_again(folder, killed, tmp_path, monkeypatch):
+    """Neither those of a formula nor, with at=, those of the result's."""
+    formula = "score ~ a + C(town)"
+    at = mg.glm(formula, folder / "t.parquet")
+    call = {"checkpoint": tmp_path / "c", "resume": True, "every": 0}
+    looked, find = [], Medium.find
+
+    def counted(self, *asked):
+        looked.append(1)
+        return find(self, *asked)
+
+    monkeypatch.setattr(Medium, "find", counted)
+    whole = told(mg.glm(formula, folder / "t.parquet", at=at), tmp_path)
+    for more in ({}, {"at": at}):
+        killed(4)
+        with pytest.raises(Killed):
+            mg.glm(formula, folder / "t.parquet", **more, **call)
+        killed(None)
+        looked.clear()
+        r = mg.glm(formula, folder / "t.parquet", **more, **call)
+        assert not looked
+        (tmp_path / "c").unlink()
+    assert told(r, tmp_path) == whole
 
 
 def test_damaged_checkpoints_are_refused(folder, begun):

@@ -158,7 +158,7 @@ def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     carried |= {"client": client, "remember": journal.remember}
     if options.at is not None:
-        source, terms = source_at(model, data, options, client)
+        source, terms = source_at(model, data, options, client, journal.remember)
     else:
         source, terms = as_source(model, data, formula, memory, block, **carried)
     journal.follow(source, left_out)
