@@ -19,6 +19,7 @@ import pytest
 from pyarrow import parquet
 
 import masgrad as mg
+from masgrad.checkpoints.digest import digest
 from masgrad.checkpoints.saver import Saver
 from masgrad.data.shards import files
 from masgrad.distributed.cluster import cluster
@@ -463,6 +464,19 @@ def test_the_command_line_starts_and_stops_its_own_cluster(paths, tmp_path):
 
 class Killed(BaseException):
     """Stands for a kill of the process that leads."""
+
+
+def test_a_frame_that_the_cluster_holds_is_known_again(client, frame):
+    """Though its futures are others each time, as they are in another process."""
+    import dask.dataframe as dd
+
+    def held(rows):
+        return client.persist(dd.from_pandas(rows[["y", "a"]], npartitions=3))
+
+    other = frame.assign(y=1 - frame.y)
+    same = digest([held(frame), held(frame)[["a"]]])
+    assert digest([held(frame), held(frame)[["a"]]]) == same
+    assert digest([held(other), held(other)[["a"]]]) != same
 
 
 @pytest.mark.parametrize(

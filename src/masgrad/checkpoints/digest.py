@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from masgrad.checkpoints.dask_names import is_named_by_dask, name_of
 from masgrad.stores.path import AnyPath, StorePath, side_by_side
 from masgrad.stores.secrets import StorageOptions
 from masgrad.types import is_from
@@ -101,10 +102,8 @@ class _Digest:
         columns = _columns(value)
         if columns is not None:
             return _hash(type(value).__name__, self.of(columns))
-        if hasattr(type(value), "__dask_tokenize__"):
-            from dask.base import tokenize  # whoever has such a value has imported Dask
-
-            return _hash("dask", tokenize(value))
+        if is_named_by_dask(value):
+            return _hash("dask", name_of(value))
         wrapped = getattr(value, "__wrapped__", value)  # of a function that is compiled
         if isinstance(wrapped, types.FunctionType):
             return self._function(wrapped)
