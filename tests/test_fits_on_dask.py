@@ -124,6 +124,9 @@ def test_the_answer_is_that_of_one_process(name, client, paths):
     many = FITS[name](paths, engine="dask", client=client)
     shift, errors = apart(many, one)
     assert shift < 1e-3 and errors < 2e-3
+    if many.penalized is not None:  # the same rows are in the same folds
+        near = 1e-3 * np.asarray(one.bse)
+        np.testing.assert_array_less(np.abs(many.penalized_params - one.penalized_params), near)
     again = FITS[name](paths, engine="dask", client=client)
     np.testing.assert_array_equal(np.asarray(many.params), np.asarray(again.params))
     np.testing.assert_array_equal(np.asarray(many.bse), np.asarray(again.bse))
@@ -293,6 +296,32 @@ def test_a_shard_that_fails_is_named(client, frame, tmp_path):
         FITS["plain"](path, engine="dask", client=client)
 
 
+def test_a_disk_that_fails_for_a_moment_is_asked_again(client, paths, tmp_path):
+    """The second attempt of a worker finds the file."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def fail_once(folder):
+        from masgrad.data.tables import parquet as medium
+
+        before = medium.decoded
+
+        def decoded(file, groups, schema):
+            mark = Path(folder) / "failed"
+            if not mark.exists():
+                mark.touch()
+                raise OSError("Input/output error")
+            yield from before(file, groups, schema)
+
+        medium.decoded = decoded
+
+    with cluster(workers=1) as alone:
+        alone.run(fail_once, str(marks))
+        found = FITS["plain"](paths, engine="dask", client=alone)
+    assert list(marks.iterdir())
+    assert max(apart(found, FITS["plain"](paths))) < 1e-3
+
+
 def test_a_partition_that_always_raises_is_named(client, frame):
     X = in_chunks(frame[["a", "b"]].to_numpy(), (12_000, 2))
     y = in_chunks(frame.z.to_numpy(), 12_000)
@@ -382,6 +411,28 @@ def test_what_no_worker_can_read_is_refused(client, frame, paths):
 
 
 # What is sent, and compiled.
+
+
+def test_a_loss_of_arrays_does_not_send_them_with_every_round(client, frame, monkeypatch):
+    told, before = [], Tasks.each
+
+    def each(self, call, payload, parts, shards):
+        told.append(len(payload))
+        yield from before(self, call, payload, parts, shards)
+
+    monkeypatch.setattr(Tasks, "each", each)
+    rows = {name: in_chunks(frame[name].to_numpy(), 8000) for name in ("z", "a")}
+    mg.fit(mg.CustomLoss(squares, 2), rows, client=client)
+    assert told and max(told) < 1 << 13
+
+
+def test_a_partition_of_weight_0_has_no_levels(client, frame):
+    import dask.dataframe as dd
+
+    none = frame.assign(w=frame.w.where(frame.index >= ROWS // 4, 0.0))
+    spread = dd.from_pandas(none, npartitions=4)
+    found = mg.glm("n ~ a + g", spread, "poisson", weights="w", client=client)
+    assert max(apart(found, mg.glm("n ~ a + g", none, "poisson", weights="w"))) < 1e-3
 
 
 @pytest.mark.parametrize("p", [8, 60])

@@ -16,7 +16,7 @@ from masgrad.data.source import Source
 from masgrad.distributed.payload import Packer
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.totals import Addition, Cut
-from masgrad.fitting.spread.shard_reads import Order, ShardDone, read_shard
+from masgrad.fitting.spread.shard_reads import Order, Place, ShardDone, read_shard
 from masgrad.models.model import Model
 from masgrad.types import Rows
 
@@ -67,11 +67,16 @@ class Spread:
             if tally is not None and begin:
                 tally.join(self.left_out.before)  # pyright: ignore
             done: ShardDone
-            numbered, tasks = list(enumerate(self.shards.shards))[begin:], self.shards.tasks
-            for done in tasks.each(read_shard, payload, parts, numbered):
+            places, tasks = self._places()[begin:], self.shards.tasks
+            for done in tasks.each(read_shard, payload, parts, places):
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)
                 yield done.parts
+
+    def _places(self) -> list[Place]:
+        shards = self.shards
+        places = zip(range(len(shards.shards)), shards.begins, shards.shards, strict=True)
+        return [Place(*place) for place in places]
 
 
 def _stays(value: Any) -> bool:
