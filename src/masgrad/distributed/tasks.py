@@ -38,6 +38,19 @@ def quiet_about_size() -> Iterator[None]:
         yield
 
 
+def result_of(client: Any, delayed: Any) -> Any:
+    """The result of one task.
+
+    Dask's own `compute` leaves a task of its event loop behind when Ctrl-C ends it, whose failure
+    is printed some time later.
+    """
+    future = client.compute(delayed)
+    try:
+        return future.result()
+    finally:
+        future.release()  # not cancelled: the user may hold the same
+
+
 class Tasks:
     """Runs tasks on the workers of a cluster.
 

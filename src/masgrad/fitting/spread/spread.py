@@ -48,15 +48,18 @@ class Spread:
         done: int = 0,
     ) -> Iterator[tuple[int, Any]]:
         """The rows of each shard, and its total, after those that are done."""
-        return self._read(Order(source.outline(), work, cut, addition, self.left_out), done)
+        order = Order(source.outline(), work, cut, addition, self.left_out)
+        for parts in self._read(order, done):
+            yield from parts
 
     def each(
-        self, source: Source, work: Callable[[Rows], Any], cut: Cut
-    ) -> Iterator[tuple[int, Any]]:
-        """The rows of each piece, and the result of `work` on them."""
-        return self._read(Order(source.outline(), work, cut, None, self.left_out))
+        self, source: Source, work: Callable[[Rows], Any], cut: Cut, done: int
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """The rows of each shard, and the results of `work` on its pieces, after those done."""
+        for parts in self._read(Order(source.outline(), work, cut, None, self.left_out), done):
+            yield sum(rows for rows, _ in parts), [part for _, part in parts]
 
-    def _read(self, order: Order, begin: int = 0) -> Iterator[tuple[int, Any]]:
+    def _read(self, order: Order, begin: int) -> Iterator[list[tuple[int, Any]]]:
         self.shards.check()
         payload, parts = self.packer.pack(order)
         counting = nullcontext() if self.left_out is None else self.left_out.read()
@@ -68,7 +71,7 @@ class Spread:
             for done in tasks.each(read_shard, payload, parts, places):
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)
-                yield from done.parts
+                yield done.parts
 
     def _places(self) -> list[Place]:
         shards = self.shards
