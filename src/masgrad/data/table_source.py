@@ -109,18 +109,18 @@ def table_source(
     terms = replace(terms, groups=kept + _group_columns(groups))
     opening = Opening(memory, left_out, client=client)
     medium, terms = _seen_as(terms, data, opening, roles, groups)
+    check_table(terms, medium)
     return table_rows(medium, terms, memory, block, known)
 
 
 def _seen_as(
     terms: Terms, data: Any, opening: Opening, roles: dict[str, Any], groups: Sequence[Asked]
 ) -> tuple[Medium, Terms]:
-    """A table opened and checked for terms of another, which read its weights and offsets."""
+    """A table opened for terms of another, which read its weights and offsets."""
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     columns = [name for name in terms.columns if not _is_array(name)]
     text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
     medium = _open(data, columns, replace(opening, text=frozenset(text)), roles, groups)
-    check_table(terms, medium)
     return medium, terms
 
 
@@ -135,6 +135,7 @@ def table_like(
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
     client: Any = None,
+    remember: Callable[[str, Callable[[], Any]], Any] = lambda name, compute: compute(),
 ) -> tuple[Source, Terms]:
     """As `learn_table`, but with the columns of X that were learned from other tables.
 
@@ -151,10 +152,17 @@ def table_like(
     bare = replace(terms, weight=None, offset=None, exposure=None, groups=by)
     opening = Opening(memory, left_out, client=client)
     medium, seen = _seen_as(bare, data, opening, roles, groups)
-    source, seen = table_rows(medium, seen, memory, block), counted(seen, medium)
+
+    def learned() -> tuple[Terms, Any]:
+        check_table(seen, medium)
+        return counted(seen, medium), medium.state()
+
+    known, state = remember("terms", learned)
+    medium.restore(state)
+    source = table_rows(medium, seen, memory, block)
     arrays = {p: None for p, name in _columns(roles).items() if _is_array(name)}
     named = tuple(group for group in by if not any(map(_is_array, group.columns)))
-    return source, replace(seen, groups=named, **arrays)
+    return source, replace(known, groups=named, **arrays)
 
 
 def predictors(

@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from masgrad import version
 from masgrad.checks import check_count
 from masgrad.cores import cores
@@ -217,11 +215,7 @@ def _quiet() -> Iterator[None]:
 
 def versions() -> dict[str, str]:
     """What a machine computes with."""
-    return {
-        "masgrad": version.__version__,
-        "Python": ".".join(platform.python_version_tuple()[:2]),
-        "NumPy": np.__version__,
-    }
+    return version.versions() | {"Python": ".".join(platform.python_version_tuple()[:2])}
 
 
 def check_cluster(client: "Client") -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from masgrad.distributed.cluster import address_of
 from masgrad.distributed.held import Shipped, forget
-from masgrad.errors import ClusterError, MasgradError
+from masgrad.errors import ClusterError, MasgradError, UnreadableError
 
 RETRIES = 2
 """How often a task is tried again."""
@@ -135,9 +135,9 @@ class Tasks:
         for number, future in enumerate(futures, len(self.names) - len(futures)):
             try:
                 done = future.result()
-            except (Exception, KeyboardInterrupt) as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
+            except UnreadableError:  # which names the file
+                raise
+            except Exception as error:
                 raise failure(self.client, self.names[number], error, self.done) from error
             future.release()
             if isinstance(done, Failed):
@@ -188,5 +188,7 @@ def _attempt(
     """The result of a task, or the error that masgrad raised on purpose."""
     try:
         return call(payload, parts, shard, data)
+    except UnreadableError:  # which the next attempt may read
+        raise
     except MasgradError as error:
         return Failed(error)

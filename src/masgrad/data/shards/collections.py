@@ -39,6 +39,11 @@ def partitions_of(data: Any) -> list[Any]:
     return list(data.to_delayed())
 
 
+def lengths_of(named: Mapping[str, Any]) -> tuple[int | None, ...] | None:
+    """The rows of each chunk of arrays that stand side by side, if they are known."""
+    return next((found for found in map(_lengths, named.values()) if found is not None), None)
+
+
 def rows_of(named: Mapping[str, Any]) -> int | None:
     """The number of rows of collections that stand side by side, if it is known."""
     known = [sum(found) for found in map(_lengths, named.values()) if found is not None]

@@ -29,12 +29,14 @@ class FileShard(TableShard):
         mark: of the file that was opened at first.
         groups: its row groups, if it is a Parquet file.
         part: which part of the file it is, in messages.
+        rows: their number, if known.
     """
 
     path: AnyPath
     mark: FileMark
     groups: tuple[int, ...] | None = None
     part: str = ""
+    rows: int | None = None
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -65,9 +67,11 @@ def shards_of_files(medium: Csv | Ipc | Parquet) -> list[FileShard]:
         return [
             shard for k, mark in enumerate(marks) for shard in _of_parquet(medium, k, mark, rows)
         ]
-    held = medium.with_rows if isinstance(medium, Csv) else medium.counts
-    each = zip(files.absolute, marks, held, strict=True)
-    return [FileShard(path, mark) for path, mark, rows in each if rows]
+    if isinstance(medium, Csv):  # whose rows are not counted
+        held = zip(files.absolute, marks, medium.with_rows, strict=True)
+        return [FileShard(path, mark) for path, mark, has_rows in held if has_rows]
+    counted = zip(files.absolute, marks, medium.counts, strict=True)
+    return [FileShard(path, mark, rows=rows) for path, mark, rows in counted if rows]
 
 
 def _of_parquet(medium: Parquet, number: int, mark: FileMark, rows: int) -> Iterator[FileShard]:
@@ -80,5 +84,5 @@ def _of_parquet(medium: Parquet, number: int, mark: FileMark, rows: int) -> Iter
         if size >= rows or group == footer.num_row_groups - 1:
             if size:
                 part = f", rows {start} to {start + size - 1}"
-                yield FileShard(path, mark, tuple(held), part)
+                yield FileShard(path, mark, tuple(held), part, size)
             held, size, start = [], 0, start + size

@@ -27,7 +27,7 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
     """
     given = {"client": options.client, "scheduler": options.scheduler}
     here = replace(options, engine=None, client=None, scheduler=None)
-    if not _is_spread(options, data):
+    if not is_spread(options, data):
         for name, value in given.items():
             if value is not None:
                 raise InputError(
@@ -44,7 +44,7 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
         yield here, found
 
 
-def _is_spread(options: Options, data: Any) -> bool:
+def is_spread(options: Options, data: Any) -> bool:
     """Whether workers read: asked for, or because Dask holds the data."""
     return options.engine == "dask" or (options.engine is None and holds_dask(data))
 
