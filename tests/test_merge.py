@@ -301,6 +301,57 @@ def test_the_same_rows_are_taken_twice_if_they_are_said_to_be_others():
         r.merge(r, repeated="no")
 
 
+def refused(results):
+    with pytest.raises(InputError, match="have the same rows"):
+        results[0].merge(*results[1:])
+
+
+def test_the_same_rows_are_known_again_at_another_point_and_in_another_order(tmp_path):
+    """The slip of a second round: sums of a shard at the merged result, beside its first ones."""
+    model, X, y = data_of("binomial", 2000)
+    a, b = shards(model, X, y, 2)
+    both = a.merge(b)
+    second = mg.fit(model, (X[::2], y[::2]), at=both)
+    both.save(tmp_path / "both.json")
+    for results in [(a, second), (both, second), (mg.load(tmp_path / "both.json"), second)]:
+        refused(results)
+    assert a.merge(second, repeated="keep").nobs == 2000
+    assert second.merge(mg.fit(model, (X[1::2], y[1::2]), at=both)).nobs == 2000
+    backwards = mg.fit(model, (X[::-2], y[::-2]), passes="converge", block_size=100)
+    refused([mg.fit(model, (X[1::2], y[1::2]), passes="converge"), backwards])
+    refused([a, mg.fit(model, (X[:400:2], y[:400:2])).update((X[400::2], y[400::2]))])
+
+
+@pytest.mark.parametrize("weights_type", ["frequency", "analytic"])
+def test_the_same_rows_are_known_again_by_weights_and_offsets(weights_type):
+    model, X, y = data_of("poisson", 300)
+    about = {"weights": 1 + y % 3, "weights_type": weights_type}
+    a = mg.fit(model, (X, y), offset=np.full(300, 0.1), **about)
+    refused([a, mg.fit(model, (X, y), offset=np.full(300, 0.1), at=2 * a.theta, **about)])
+    other = mg.fit(model, (X, y), offset=np.full(300, 0.2), at=a, **about)
+    assert a.merge(other).nobs == 600
+
+
+def test_the_same_rows_are_known_again_by_losses_of_ones_own():
+    _, X, y = data_of("gaussian", 300)
+    loss = mg.CustomLoss(
+        lambda t, z: (t["mean"] @ z[0] - z[1]) ** 2 / 2, params={"mean": np.zeros(3)}
+    )
+    a = mg.fit(loss, (X, y))
+    refused([a, mg.fit(loss, (X, y), at=a.theta + 1)])
+    assert a.merge(mg.fit(loss, (X, y[::-1]), at=a)).nobs == 600
+
+
+def test_a_result_of_an_earlier_version_without_marks_is_merged_and_updated():
+    model, X, y = data_of("binomial", 900)
+    a, b, c = shards(model, X, y, 3)
+    old = replace(a, local_model=replace(a.local_model, constants=a.local_model.constants[:2]))
+    assert old.merge(b).nobs == 600
+    new = old.update((X[1::3], y[1::3]))
+    assert np.isnan(new.local_model.constants[2]) and new.log_likelihood is not None
+    assert new.merge(c, b).nobs == 1200  # b again: what is in it is not known
+
+
 def test_other_things_are_refused():
     model, X, y = data_of("gaussian", 300)
     r = mg.fit(model, (X, y))

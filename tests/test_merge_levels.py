@@ -259,6 +259,20 @@ def test_terms_that_cannot_be_united_are_refused():
         mg.glm("z ~ C(g)", a.assign(g=a.k)).merge(mg.glm("z ~ C(g)", b))
 
 
+def test_the_same_rows_are_known_again_by_united_levels():
+    """A shard that lacks the base has other columns in the second round."""
+    table, _ = hospitals()
+    first, rest = table[table.index % 2 == 0], table[table.index % 2 == 1]
+    first = first[first.g != min(first.g)]
+    a, b = (mg.glm("y ~ x * C(g)", part, "binomial") for part in (first, rest))
+    both = a.merge(b)
+    again = mg.glm("y ~ x * C(g)", first, "binomial", at=both)
+    assert len(a.theta) < len(again.theta)
+    for one in (a, both):
+        with pytest.raises(InputError, match="same rows"):
+            one.merge(again)
+
+
 def test_small_cells_are_named_before_a_result_is_saved(tmp_path):
     table, _ = hospitals()
     few = table.copy()

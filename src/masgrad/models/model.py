@@ -69,6 +69,12 @@ def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
     return None if a is None or b is None else a + b
 
 
+def padded_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of two vectors, the shorter one followed by zeros."""
+    size = max(len(a), len(b))
+    return np.pad(a, (0, size - len(a))) + np.pad(b, (0, size - len(b)))
+
+
 class Model(abc.ABC):
     """The loss of one observation, `loss(theta, z)`, with z one row of the data.
 

@@ -15,6 +15,9 @@ WITH_AT = "take its sums at another result: mg.fit(..., at=result), or mg.glm(..
 SAME = 1e-9
 """Relative difference up to which two sums over rows are the same."""
 
+CANCELLED = 1e-13
+"""Rounding of a sum whose terms cancel, relative to the sum of their weights."""
+
 
 def check_mergeable(results: Sequence[Fitted], repeated: str) -> None:
     """Refuse results that do not belong together."""
@@ -112,24 +115,33 @@ def _yes(there: bool) -> str:
     return "one" if there else "none"
 
 
-def marks_of(r: Fitted) -> np.ndarray:
-    """Numbers by which the rows of a result are known again, (1, m)."""
-    local, back = r.local_model, np.linalg.inv(r.coordinates.matrix)
-    H, M = (np.linalg.norm(back.T @ S @ back) for S in (local.hessian, local.meat))
-    theta = np.linalg.norm(r.coordinates.theta(local.point))
-    return np.array([[local.rows, local.count, local.squares, local.loss, H, M, theta]])
+def marks_of(r: Fitted, A: np.ndarray) -> np.ndarray:
+    """Numbers by which the rows of a result, or of its shards, are known again, (K, 3 + p).
+
+    None depends on the point at which sums were taken. Those of columns are of united columns,
+    X A; NaN where a result of an earlier version has none.
+    """
+    if r.merged is not None:
+        own = r.merged.marks
+    else:
+        local, columns = r.local_model, np.zeros(len(r.theta))
+        found = local.constants[2:] if len(local.constants) > 2 else np.array([np.nan])
+        columns[: len(found) - 1] = found[1:]
+        own = np.concatenate([[local.rows, local.count, found[0]], columns])[None]
+    return np.hstack([own[:, :3], own[:, 3:] @ A])
 
 
 def check_disjoint(marks: np.ndarray, repeated: str) -> None:
-    """Refuse two shards whose sums are the same: they are the same rows, or all but surely so."""
+    """Refuse two shards whose marks are the same: they are the same rows, or all but surely so."""
     if repeated == "keep":
         return
     for k, mark in enumerate(marks):
         size = np.maximum(np.abs(marks[:k]), np.abs(mark))
-        same = (np.abs(marks[:k] - mark) <= SAME * size).all(1)
+        same = (np.abs(marks[:k] - mark) <= SAME * size + CANCELLED * mark[2]).all(1)
         if same.any():
             raise InputError(
                 f"shards {int(np.argmax(same))} and {k} have the same rows: {int(mark[0]):,} rows, "
-                "and the same sums over them; give each shard once, or say repeated='keep' if "
-                "their rows are different ones"
+                "and the same sums over them, if maybe at different points; give each shard once "
+                "(of a second round its later sums alone), or say repeated='keep' if their rows "
+                "are different ones"
             )

@@ -39,9 +39,9 @@ ROUND = (
 def merge(results: Sequence[Fitted], repeated: str = "error") -> Fitted:
     """The record of the rows of all results."""
     check_mergeable(results, repeated)
-    marks = np.vstack([_marks(r) for r in results])
-    check_disjoint(marks, repeated)
     layout = layout_of(results)
+    marks = np.vstack([marks_of(r, A) for r, A in zip(results, layout.maps, strict=True)])
+    check_disjoint(marks, repeated)
     shards, coordinates = shards_of(results, layout)
     labels = layout.names or tuple(f"theta[{j}]" for j in range(layout.size))
     done = combine(shards, labels)
@@ -58,10 +58,6 @@ def merge(results: Sequence[Fitted], repeated: str = "error") -> Fitted:
         )
     omitted = reduce(Omitted.plus, (r.omitted for r in results))
     return with_omitted(record, None, omitted)
-
-
-def _marks(r: Fitted) -> np.ndarray:
-    return marks_of(r) if r.merged is None else r.merged.marks
 
 
 def _record(

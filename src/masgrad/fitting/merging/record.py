@@ -39,7 +39,8 @@ class Merged:
     """Of which shards a result is made.
 
     Args:
-        marks: numbers by which a shard is known again, (K, m): its rows and sums over them.
+        marks: numbers by which a shard is known again, whatever the point of its sums, (K, 3 + p):
+            its rows, their weight, and the sums of w and w x (`totals.constants_of`).
         heterogeneity: the test that they have one theta*.
     """
 

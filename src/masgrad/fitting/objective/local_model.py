@@ -17,7 +17,7 @@ import numpy as np
 from masgrad.errors import InputError
 from masgrad.fitting.objective.third_order import ThirdOrder, along_cubic
 from masgrad.models.gram import ZERO_EIGENVALUE, Factor, factor, scaled_eigenvalues, scaled_spectrum
-from masgrad.models.model import RowSums, plus
+from masgrad.models.model import RowSums, padded_sum, plus
 
 NEGATIVE_EIGENVALUE = 1e-8
 """Size of a negative eigenvalue of the scaled H that is still rounding of 0."""
@@ -48,7 +48,8 @@ class LocalModel:
         max_weighted_x: largest |x_j| sqrt(curvature) over the rows, (p,).
         loss: sum of the losses.
         rows: number of rows.
-        constants: terms of the deviance and of the likelihood that depend on y alone (`Family`).
+        constants: sums without theta: terms of the deviance and of the likelihood in y alone
+            (`Family`), (2,), and marks of the rows (`totals.constants_of`), if these were summed.
         information: the expected H, if non-robust errors of a non-canonical link need it.
         third: terms of third order, for rows that later ones may follow (`update`).
         moments_at: where H and M were summed, (p,), if the gradient was summed again elsewhere.
@@ -138,7 +139,7 @@ class LocalModel:
             np.maximum(self.max_weighted_x, other.max_weighted_x),
             self.loss + other.loss,
             self.rows + other.rows,
-            self.constants + other.constants,
+            padded_sum(self.constants, other.constants),
             plus(self.information, other.information),
         )
 

@@ -11,12 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from masgrad.checkpoints.pieces import pieces_after
-from masgrad.data.arrays import count_rows
-from masgrad.data.regression import total_weight
+from masgrad.data.arrays import count_rows, leaves
+from masgrad.data.regression import observations, offset_of, total_weight, weight_of
 from masgrad.data.source import Arrays, Source
 from masgrad.fitting.objective.objective import Objective, Parts, response_range
+from masgrad.models.gram import left_product
 from masgrad.models.model import RowSums, add
 from masgrad.types import Rows
+
+MARK = 1265 / 2048
+"""The value from which responses are measured in marks: no usual one, and exact in binary, so that
+sums over whole numbers are exact in any order."""
 
 Pieces = tuple[Iterable[Any], Callable[[Any], Rows | None]]
 """Pieces of a source, and what makes rows of each, in any thread."""
@@ -153,7 +158,7 @@ class BlockSums(NamedTuple):
         rows: their number.
         weight: of the rows.
         sums: before they are transformed to phi.
-        constants: terms of the likelihood in y alone, (2,).
+        constants: sums without theta (`constants_of`).
         range: of the responses; None without a linear predictor.
     """
 
@@ -177,12 +182,38 @@ class BlockSums(NamedTuple):
         )
 
 
+def constants_of(objective: Objective, rows: Rows) -> np.ndarray:
+    """Sums over rows without theta: terms of the likelihood, (2,), and marks, (1 + p,)."""
+    return np.concatenate([objective.constants(rows), _marks(rows, objective.linear)])
+
+
+def _marks(rows: Rows, linear: bool) -> np.ndarray:
+    """Sums by which the same rows are known again, whatever point, blocks and engine they have.
+
+    Of a linear predictor these are sums of w and w x, in the units of theta, where w is
+    a ((y - c)^2 + offset^2); of other losses that of a (sum over j of (z_j - c) / j)^2 alone, where
+    z are all numbers of a row.
+    """
+    a = weight_of(rows)
+    with np.errstate(all="ignore"):
+        if not linear:
+            n = count_rows(rows)
+            each = [np.asarray(z, np.float64).reshape(n, -1) for z in leaves(observations(rows))]
+            z = np.hstack(each)
+            w = np.square((z - MARK) @ (1 / np.arange(1.0, z.shape[1] + 1)))
+            return np.array([w.sum() if a is None else a @ w])
+        w, offset = np.square(rows[1] - MARK), offset_of(rows)
+        w = w if offset is None else w + np.square(offset)
+        w = w if a is None else a * w
+        return np.append(w.sum(), left_product(w, rows[0]))
+
+
 def summer(objective: Objective, phi: np.ndarray, parts: Parts) -> Callable[[Rows], BlockSums]:
     """What sums over a block at phi."""
     sums_over = objective.block_summer(phi, parts)
 
     def work(rows: Rows) -> BlockSums:
-        known = objective.constants(rows) if parts.constants else np.zeros(2)
+        known = constants_of(objective, rows) if parts.constants else np.zeros(2)
         span = response_range(rows) if objective.linear else None
         return BlockSums(count_rows(rows), total_weight(rows), sums_over(rows), known, span)
 

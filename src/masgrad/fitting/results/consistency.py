@@ -39,7 +39,10 @@ def consistent(r: Fitted) -> Fitted:
     shapes |= {name: (array, (p, p)) for name, array in matrices.items()}
     shapes |= {name: pair for name, pair in optional.items() if pair[0] is not None}
     shapes["null_directions"] = r.null_directions, (p, *r.null_directions.shape[1:2])
-    shapes["constants"] = local.constants, (2,)
+    known = len(local.constants) in (2, 3, 3 + p)  # without marks; of any loss; of a regression
+    shapes["constants"] = local.constants, local.constants.shape if known else (3 + p,)
+    if r.merged is not None:
+        shapes["marks"] = r.merged.marks, (r.merged.shards, 3 + p)
     for name, (array, shape) in shapes.items():
         if np.shape(array) != shape:
             raise ValueError(f"{name} has shape {np.shape(array)}, not {shape}")

@@ -26,6 +26,7 @@ from masgrad.fitting.journal.opening import journal_of, kept
 from masgrad.fitting.keywords import options_of
 from masgrad.fitting.later_rows import missed_by_cubic
 from masgrad.fitting.objective.clusters.clustered import Clustered
+from masgrad.fitting.objective.local_model import LocalModel
 from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
@@ -97,7 +98,7 @@ def _updated(
     if client is not None:
         source = read_by_workers(source, left_out, data, journal)
     task = Task(model, source, terms, options, earlier, left_out, journal)
-    new = fit_source(task, old.coordinates, old.local_model)
+    new = fit_source(task, old.coordinates, _marked(old.local_model))
     _check_clusters(old, new)
     info = replace(new.fit_info, remainder=_remainder(old, new))
     ending = old.status if old.status in LASTING else None
@@ -110,6 +111,12 @@ def _updated(
         )
     new = replace(new, fit_info=info, status=status, notes=(*_notes(old, new), *new.notes))
     return with_omitted(new, left_out, old.omitted)
+
+
+def _marked(local: LocalModel) -> LocalModel:
+    """The same model, whose marks are NaN if none are known, and stay so in sums."""
+    known = len(local.constants) > 2
+    return local if known else replace(local, constants=np.append(local.constants, np.nan))
 
 
 def _lasting(old: Fitted, keywords: dict[str, Any]) -> dict[str, Any]:

@@ -35,19 +35,26 @@ def of_observations(local: LocalModel, options: Options, interrupted: bool) -> L
 
     Nor is there one of weights that are no frequencies: they represent as many rows as there are.
     """
-    if options.weights_type != "frequency":
-        return replace(local, constants=np.full(2, np.nan), count=local.rows)
-    return replace(local, constants=np.full(2, np.nan)) if interrupted else local
+    if interrupted:
+        return replace(local, constants=np.full_like(local.constants, np.nan))
+    if options.weights_type == "frequency":
+        return local
+    return replace(local, constants=without_likelihood(local.constants), count=local.rows)
+
+
+def without_likelihood(constants: np.ndarray) -> np.ndarray:
+    """The constants with marks of the rows, and no terms of a likelihood."""
+    return np.append([np.nan, np.nan], constants[2:])
 
 
 def likelihood_sums(model: Model | None, local: LocalModel) -> LikelihoodSums | None:
     """Sums over all rows; None without a likelihood, or if a read was not finished."""
     family = family_of(model)
-    if family is None or not np.isfinite(local.constants).all():
+    if family is None or not np.isfinite(local.constants[:2]).all():
         return None
     if isinstance(family, Gaussian):  # a sum of squares does not cancel as y^2 would
         return LikelihoodSums(local.squares / 2, 0.0, 0.0, local.count)
-    saturated, base = map(float, local.constants)
+    saturated, base = map(float, local.constants[:2])
     return LikelihoodSums(local.loss, saturated, base, local.count)
 
 

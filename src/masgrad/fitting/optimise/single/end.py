@@ -18,6 +18,7 @@ from masgrad.fitting.objective.local_model import LocalModel, NotConvex, error_c
 from masgrad.fitting.objective.monitor import DRIFT_LIMIT
 from masgrad.fitting.objective.objective import Objective
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.objective.totals import constants_of
 from masgrad.fitting.optimise.estimate import Estimate
 from masgrad.fitting.optimise.line_search import SHARES, descent_step
 from masgrad.fitting.optimise.plateau import flat_directions, may_be_flat, off_plateau
@@ -38,6 +39,7 @@ from masgrad.fitting.optimise.start import intercept_start, mean_response
 from masgrad.fitting.optimise.third_order import distance, error_bound, score_statistic
 from masgrad.fitting.options import Options
 from masgrad.fitting.sources import Sample, join
+from masgrad.models.model import padded_sum
 from masgrad.types import Rows
 
 CONFIDENCE = 0.95
@@ -95,7 +97,9 @@ class End:
         if not self._is_beyond(remainder) and self._drifts(total):
             self.reader.restart()  # of gradients at running estimates that were far away
         return Estimate(
-            replace(total, constants=total.constants + objective.constants(sample.rows)),
+            replace(
+                total, constants=padded_sum(total.constants, constants_of(objective, sample.rows))
+            ),
             reads=1,
             correction=total.wald_norm(total.point - start.point),
             remainder=remainder,
