@@ -6,18 +6,13 @@ of futures, each of which counts by its key: the object itself is another one in
 
 from typing import Any
 
+from dask.base import tokenize
+
 from masgrad.types import is_from
-
-
-def is_named_by_dask(value: Any) -> bool:
-    """Whether Dask says what a value is made of."""
-    return hasattr(type(value), "__dask_tokenize__")
 
 
 def name_of(value: Any) -> str:
     """A text that stands for a collection."""
-    from dask.base import tokenize  # whoever has such a value has imported Dask
-
     expression = getattr(value, "expr", None)
     if expression is None:
         return tokenize(value)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.checkpoints.dask_names import is_named_by_dask, name_of
 from masgrad.stores.path import AnyPath, StorePath, side_by_side
 from masgrad.stores.secrets import StorageOptions
 from masgrad.types import is_from
@@ -102,7 +101,9 @@ class _Digest:
         columns = _columns(value)
         if columns is not None:
             return _hash(type(value).__name__, self.of(columns))
-        if is_named_by_dask(value):
+        if hasattr(type(value), "__dask_tokenize__"):
+            from masgrad.checkpoints.dask_names import name_of  # for such data alone
+
             return _hash("dask", name_of(value))
         wrapped = getattr(value, "__wrapped__", value)  # of a function that is compiled
         if isinstance(wrapped, types.FunctionType):
