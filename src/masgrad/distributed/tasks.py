@@ -13,11 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from masgrad.distributed.cluster import address_of
 from masgrad.distributed.held import Shipped, forget
 from masgrad.errors import ClusterError, MasgradError, UnreadableError
 
 RETRIES = 2
 """How often a task is tried again."""
+
+LOST = ("CancelledError", "FutureCancelledError", "CommClosedError", "ClosedClientError")
+"""Errors of tasks whose scheduler is gone: nobody else cancels them."""
 
 SMALL = 1 << 16
 """Bytes that go along with every task; more are sent once to each worker."""
@@ -36,19 +40,6 @@ def quiet_about_size() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
         yield
-
-
-def result_of(client: Any, delayed: Any) -> Any:
-    """The result of one task.
-
-    Dask's own `compute` leaves a task of its event loop behind when Ctrl-C ends it, whose failure
-    is printed some time later.
-    """
-    future = client.compute(delayed)
-    try:
-        return future.result()
-    finally:
-        future.release()  # not cancelled: the user may hold the same
 
 
 class Tasks:
@@ -98,7 +89,12 @@ class Tasks:
             parts: to which the payload refers.
             each: what each of them is told.
         """
-        futures = self._submit(call, payload, parts, each)
+        try:
+            futures = self._submit(call, payload, parts, each)
+        except Exception as error:
+            if self.client.status == "running":
+                raise
+            raise failure(self.client, self.names[-len(each)], error, self.done) from error
         try:
             yield from self._in_order(futures)
         finally:
@@ -142,24 +138,40 @@ class Tasks:
             except UnreadableError:  # which names the file
                 raise
             except Exception as error:
-                raise self._failed(number, error) from error
+                raise failure(self.client, self.names[number], error, self.done) from error
             future.release()
             if isinstance(done, Failed):
                 raise done.error
             yield done
 
-    def _failed(self, number: int, error: Exception) -> ClusterError:
-        """The error for a shard that fails however often it is tried."""
-        killed = type(error).__name__ == "KilledWorker"
-        why = (
-            f"a worker was killed each time it was {self.done}: is there too little memory for it?"
-            if killed
-            else f"{type(error).__name__}: {error!s:.300}"
-        )
+
+def failure(client: Any, name: str, error: Exception, done: str = "read") -> ClusterError:
+    """The error for a shard that fails however often it is tried, or whose scheduler is gone.
+
+    Args:
+        client: of the cluster; None if Dask computes in this process.
+        name: of the shard.
+        error: of the last attempt.
+        done: what was done to the shard.
+    """
+    kind = type(error).__name__
+    if client is None:
+        return ClusterError(f"{name} cannot be {done}: {kind}: {error!s:.300}")
+    if kind in LOST or client.status != "running":
         return ClusterError(
-            f"{self.names[number]} cannot be {self.done}, after {RETRIES + 1} attempts: {why}; the "
-            "logs of the workers say more"
+            f"the scheduler {address_of(client)} was lost before {name} was {done} ({kind}); see "
+            "that it runs and has memory enough, connect again, and begin anew, or go on from a "
+            "checkpoint"
         )
+    why = (
+        f"a worker was killed each time it was {done}: is there too little memory for it?"
+        if kind == "KilledWorker"
+        else f"{kind}: {error!s:.300}"
+    )
+    return ClusterError(
+        f"{name} cannot be {done}, after {RETRIES + 1} attempts: {why}; the logs of the workers "
+        "say more"
+    )
 
 
 def _arrived(parts: list[Shipped]) -> None:

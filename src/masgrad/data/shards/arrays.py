@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.data.shards.collections import FEW_PARTITIONS, FEW_ROWS, computed, first_rows
+from masgrad.data.left_out import Tally
+from masgrad.data.shards.brought import computed, sample_of
 from masgrad.data.source import Source
 from masgrad.data.stream import Stream
 from masgrad.data.views import View
+from masgrad.errors import InputError, InputTypeError
 from masgrad.types import Rows
 
 Chunk = Mapping[str, Any]
@@ -61,7 +63,7 @@ class DaskArrays(View):
         shards: Any = None,
     ):
         super().__init__(stream)
-        stream.start = lambda: (computed(chunk, client) for chunk in chunks)
+        stream.start = lambda: (self._chunk(number) for number in range(len(chunks)))
         self.chunks, self.client, self.shards = chunks, client, shards
         self.names, self.count, self.where = names, count, ""
 
@@ -80,8 +82,20 @@ class DaskArrays(View):
         return self.source.blocks(rng)
 
     def first_blocks(self, rng: np.random.Generator) -> Generator[Rows]:
-        """Some rows of a few chunks come first."""
-        return self._of_chunks(lambda: self._from_heads(rng)).source.blocks()
+        """Some rows of a few chunks come first; an error in them names their chunk."""
+        latest = 0
+
+        def start() -> Iterator[Chunk]:
+            nonlocal latest
+            names = [ArrayShard(number).name for number in range(len(self.chunks))]
+            for latest, rows in sample_of(self.chunks, names, rng, self.client):  # noqa: B007
+                yield rows
+
+        try:
+            yield from self._of_chunks(start).source.blocks()
+        except (InputError, InputTypeError):
+            self._check_chunk(latest)
+            raise
 
     def pieces(self) -> Iterable[Any]:
         return self.source.pieces()
@@ -96,12 +110,13 @@ class DaskArrays(View):
         other.source.start = start
         return other
 
-    def _from_heads(self, rng: np.random.Generator) -> Iterator[Chunk]:
-        order = rng.permutation(len(self.chunks)).tolist()
-        few = order[:FEW_PARTITIONS]
-        for number in few:
-            yield computed(first_rows(self.chunks[number]), self.client)
-        for number in order:
-            start = FEW_ROWS if number in few else 0
-            chunk = computed(self.chunks[number], self.client)
-            yield {name: part[start:] for name, part in chunk.items()}
+    def _check_chunk(self, number: int) -> None:
+        """Raise the errors in the rows of a chunk, which are numbered in it."""
+        chunk = self._chunk(number)
+        try:
+            self.source.check(chunk, Tally())
+        except (InputError, InputTypeError) as error:
+            raise type(error)(f"{ArrayShard(number).name}: {error}") from None
+
+    def _chunk(self, number: int) -> Chunk:
+        return computed(self.chunks[number], ArrayShard(number).name, self.client)

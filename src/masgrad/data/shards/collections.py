@@ -5,15 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.distributed.tasks import quiet_about_size, result_of
-from masgrad.errors import InputError, MissingPackageError
+from masgrad.errors import InputError
 from masgrad.types import is_from
-
-FEW_ROWS = 1 << 11
-"""Rows of a partition for a sample of all."""
-
-FEW_PARTITIONS = 16
-"""Partitions for such a sample."""
 
 
 def is_dask_frame(data: Any) -> bool:
@@ -44,28 +37,6 @@ def partitions_of(data: Any) -> list[Any]:
             data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
         return list(data.to_delayed().ravel())
     return list(data.to_delayed())
-
-
-def computed(partition: Any, client: Any = None) -> Any:
-    """A partition, brought to this process; computed by a cluster, or as Dask does by default."""
-    try:
-        with quiet_about_size():
-            return partition.compute() if client is None else result_of(client, partition)
-    except ImportError as error:  # such as pyarrow for a Dask data frame
-        raise MissingPackageError(str(error)) from error
-
-
-def first_rows(partition: Any) -> Any:
-    """A few rows of a partition, as a delayed object."""
-    from dask.delayed import delayed
-
-    return delayed(_head)(partition)
-
-
-def _head(rows: Any) -> Any:
-    if isinstance(rows, dict):
-        return {name: _head(part) for name, part in rows.items()}
-    return rows[:FEW_ROWS]
 
 
 def lengths_of(named: Mapping[str, Any]) -> tuple[int | None, ...] | None:

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.shards.collections import (
-    FEW_PARTITIONS,
-    FEW_ROWS,
-    computed,
-    first_rows,
-    partitions_of,
-)
+from masgrad.data.shards.brought import computed, first_rows, sample_of
+from masgrad.data.shards.collections import partitions_of
 from masgrad.data.shards.outline import Outline, TableShard, checked
 from masgrad.data.tables.frames import Memory
 from masgrad.data.tables.medium import Medium, check_columns
@@ -79,8 +74,8 @@ class DaskFrame(Medium):
 
     def _first_with_rows(self) -> Memory:
         """Rows of the first partition that has some: an empty one may not know its types."""
-        for partition in self.partitions:
-            frame = self._computed(first_rows(partition))
+        for number in range(len(self.partitions)):
+            frame = computed(first_rows(self.partitions[number]), _name(number), self.client)
             if len(frame):
                 return Memory(frame, list(frame.columns))
         raise InputError(f"{self.where} has no rows; at least one observation is needed")
@@ -89,22 +84,15 @@ class DaskFrame(Medium):
         self, rng: np.random.Generator | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         """All rows; with a generator, some rows of a few partitions come first."""
-        order = (
-            range(len(self.partitions)) if rng is None else rng.permutation(len(self.partitions))
-        )
-        few = {} if rng is None else dict.fromkeys(map(int, order[:FEW_PARTITIONS]), FEW_ROWS)
-        for number in few:
-            yield self._batch(first_rows(self.partitions[number]), number, columns)
-        for number in map(int, order):
-            batch = self._batch(self.partitions[number], number, columns)
-            yield batch.slice(few.get(number, 0))
-
-    def _batch(self, partition: Any, number: int, columns: Sequence[str]) -> pa.RecordBatch:
-        shard = FrameShard(number).open(Outline(self.types, None), self._computed(partition))
-        return next(iter(shard.batches(None, columns)))
-
-    def _computed(self, partition: Any) -> Any:
-        return computed(partition, self.client)
+        names = [_name(number) for number in range(len(self.partitions))]
+        if rng is not None:
+            found = sample_of(self.partitions, names, rng, self.client)
+        else:
+            each = zip(self.partitions, names, strict=True)
+            found = enumerate(computed(*one, self.client) for one in each)
+        for number, rows in found:
+            shard = FrameShard(number).open(Outline(self.types, None), rows)
+            yield next(iter(shard.batches(None, columns)))
 
     def declared(self, name: str) -> Sequence[Any] | None:
         values = self.meta[name]
@@ -114,8 +102,12 @@ class DaskFrame(Medium):
 
     def stored_place(self, row: int) -> str:
         for number, partition in enumerate(self.partitions):
-            rows = len(self._computed(partition))
+            rows = len(computed(partition, _name(number), self.client))
             if row < rows:
                 return f"row {row} of partition {number}"
             row -= rows
         return f"row {row} after the last partition"
+
+
+def _name(number: int) -> str:
+    return FrameShard(number).name

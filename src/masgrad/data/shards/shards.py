@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from masgrad.data.shards.collections import computed
+from masgrad.data.shards.brought import computed
 from masgrad.data.shards.files import shards_of_files
 from masgrad.data.shards.find import find_levels
 from masgrad.data.shards.frames import DaskFrame, FrameShard
@@ -47,7 +47,7 @@ class Shards:
     def held(self, number: int) -> Any:
         """The data of a shard, brought to this process."""
         data = self.data[number]
-        return None if data is None else computed(data, self.client)
+        return None if data is None else computed(data, self.shards[number].name, self.client)
 
 
 def begins_of(lengths: Sequence[int | None]) -> list[int]:

@@ -35,6 +35,11 @@ class Spread:
     def __init__(self, shards: Shards, left_out: LeftOut | None):
         self.shards, self.left_out, self.packer = shards, left_out, Packer(_stays)
 
+    @property
+    def count(self) -> int:
+        """The number of shards."""
+        return len(self.shards.shards)
+
     def part(self, source: Source, number: int) -> Source:
         """The rows of one shard, in this process."""
         return source.part(self.shards.shards[number], self.shards.held(number))
@@ -60,7 +65,6 @@ class Spread:
             yield sum(rows for rows, _ in parts), [part for _, part in parts]
 
     def _read(self, order: Order, begin: int) -> Iterator[list[tuple[int, Any]]]:
-        self.shards.check()
         payload, parts = self.packer.pack(order)
         counting = nullcontext() if self.left_out is None else self.left_out.read()
         with counting as tally:
@@ -72,6 +76,7 @@ class Spread:
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)
                 yield done.parts
+        self.shards.check()
 
     def _places(self) -> list[Place]:
         shards = self.shards
@@ -81,6 +86,6 @@ class Spread:
 
 def _stays(value: Any) -> bool:
     """Whether an object is the same in every round."""
-    if type(value) is Keys:
-        return len(value) > MANY_KEYS
+    if isinstance(value, Keys):
+        return not value.learns and len(value) > MANY_KEYS
     return isinstance(value, Model | Coordinates)

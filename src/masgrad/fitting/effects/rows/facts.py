@@ -12,10 +12,11 @@ class Facts:
     Args:
         room: bytes that the facts of rows may take; beyond that they are read again when needed.
         nesting: of effects in clusters.
+        shards: among which the room is divided: what one cannot keep is not sent by it.
     """
 
-    def __init__(self, room: int, nesting: Nesting):
-        self.room, self.nesting = room, nesting
+    def __init__(self, room: int, nesting: Nesting, shards: int = 1):
+        self.room, self.nesting, self.share = room, nesting, room // shards
         self.rows: list[RowFacts] | None = []
         self.largest: np.ndarray | float = 0.0
         self.responses, self.used = (np.inf, -np.inf), 0
@@ -32,7 +33,7 @@ class Facts:
         self.used += rows.nbytes
         if self.rows is not None:
             self.rows.append(rows)
-        if self.used > self.room:
+        if self.used > self.share:
             self.rows = None
         self._see(largest, y)
 

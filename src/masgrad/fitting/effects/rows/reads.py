@@ -105,7 +105,8 @@ class EffectReader:
             clusters = nesting.of_rows(rows.groups)
             return part._replace(first=(of_rows, largest, (low, high), clusters))
 
-        facts = Facts(room, nesting)
+        spread = self.reader.source.spread
+        facts = Facts(room, nesting, 1 if spread is None else spread.count)
         sums, done = self._total(work, _own_weights if squares else weights, facts)
         assert done.facts is not None
         return _record(sums, done), done.facts
