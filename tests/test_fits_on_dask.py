@@ -157,6 +157,9 @@ def test_data_frames_of_dask_are_read_by_partitions(client, frame):
     own = mg.fit(mg.CustomLoss(squares, 2), spread, client=client)
     assert max(apart(own, mg.fit(mg.CustomLoss(squares, 2), frame))) < 1e-3
     np.testing.assert_allclose(found.predict(spread), found.predict(frame), rtol=1e-12)
+    mean = mg.CustomLoss(squares, 2, predict=lambda theta, row: theta[0] + theta[1] * row["a"])
+    own = mg.fit(mean, frame)
+    np.testing.assert_allclose(own.predict(spread), own.predict(frame), rtol=1e-12)
 
 
 def test_arrays_of_dask_with_all_that_may_stand_beside_them(client, frame):
@@ -398,6 +401,10 @@ def test_what_no_worker_can_read_is_refused(client, frame, paths):
         mg.fit(mg.Linear(), (X, y), **on_dask)
     with pytest.raises(InputError, match="the data frame can be read by this process alone"):
         FITS["plain"](frame, **on_dask)
+    with pytest.raises(InputError, match="memory:// is in this process"):
+        FITS["plain"]("memory://rows.parquet", **on_dask)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        FITS["plain"]("nowhere/*.parquet", engine="dask")
     with pytest.raises(InputError, match="client= is for engine='dask'"):
         FITS["plain"](paths, client=client)
     with pytest.raises(InputError, match="scheduler= is for engine='dask'"):

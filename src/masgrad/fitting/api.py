@@ -18,7 +18,7 @@ from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.spread.engine import engine_of, is_spread, read_by_workers
+from masgrad.fitting.spread.engine import engine_for, engine_of, read_by_workers
 from masgrad.fitting.task import Task, refuse_effects
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
@@ -70,7 +70,7 @@ def fit(
     check_model(model)
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     options = options_of("fit", given | keywords)
-    journal = journal_of("fit", model, data, options, spread=is_spread(options, data))
+    journal = journal_of("fit", model, data, options, engine=engine_for(options, data))
     with engine_of(options, data) as (here, client), kept(journal):
         return _fit(_task(model, data, here, client, journal))
 
@@ -129,7 +129,7 @@ def penalty_path(
     known = ("penalty", "weights", "count", *PATH_KEYWORDS)
     options = options_of("penalty_path", {"penalty": penalty, "weights": weights} | keywords, known)
     count = check_count("count", count, 2)
-    call = {"count": count, "spread": is_spread(options, data)}
+    call = {"count": count, "engine": engine_for(options, data)}
     journal = journal_of("penalty_path", model, data, options, **call)
     with engine_of(options, data) as (here, client), kept(journal):
         return _path(_task(model, data, here, client, journal), count)
