@@ -11,7 +11,7 @@ import numpy as np
 
 from masgrad.data.formula.expressions import columns_of
 from masgrad.data.formula.formulas import Formula, parse
-from masgrad.data.formula.learning import check_table, counted, is_of, learn
+from masgrad.data.formula.learning import also_counted, check_table, counted, is_of, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
@@ -23,6 +23,7 @@ from masgrad.data.source import Source
 from masgrad.data.table_rows import table_rows
 from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
+from masgrad.data.tables.levels import Found
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.paths import is_frame
 from masgrad.errors import InputError, InputTypeError
@@ -87,8 +88,10 @@ def table_source(
     left_out: LeftOut | None = None,
     known: Sequence[Grouping] = (),
     client: Any = None,
-) -> Source:
+) -> tuple[Source, Terms]:
     """A table seen through terms learned from another table; unseen levels are errors.
+
+    The terms come with the rows that levels have in this table and had before.
 
     Args:
         data: a table in memory, a dataset, files, or an iterator of tables.
@@ -108,20 +111,22 @@ def table_source(
     kept = tuple(group for group in terms.groups if group.role not in given_roles)
     terms = replace(terms, groups=kept + _group_columns(groups))
     opening = Opening(memory, left_out, client=client)
-    medium, terms = _seen_as(terms, data, opening, roles, groups)
-    return table_rows(medium, terms, memory, block, known)
+    medium, terms, found = _seen_as(terms, data, opening, roles, groups)
+    return table_rows(medium, terms, memory, block, known), also_counted(terms, found)
 
 
 def _seen_as(
     terms: Terms, data: Any, opening: Opening, roles: dict[str, Any], groups: Sequence[Asked]
-) -> tuple[Medium, Terms]:
-    """A table opened and checked for terms of another, which read its weights and offsets."""
+) -> tuple[Medium, Terms, dict[str, Found] | None]:
+    """A table opened and checked for terms of another, which read its weights and offsets.
+
+    The levels that were found in it come with it, if they were looked for.
+    """
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     columns = [name for name in terms.columns if not _is_array(name)]
     text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
     medium = _open(data, columns, replace(opening, text=frozenset(text)), roles, groups)
-    check_table(terms, medium)
-    return medium, terms
+    return medium, terms, check_table(terms, medium)
 
 
 def table_like(
@@ -150,8 +155,8 @@ def table_like(
     by = (*effects, *_group_columns(groups))
     bare = replace(terms, weight=None, offset=None, exposure=None, groups=by)
     opening = Opening(memory, left_out, client=client)
-    medium, seen = _seen_as(bare, data, opening, roles, groups)
-    source, seen = table_rows(medium, seen, memory, block), counted(seen, medium)
+    medium, seen, found = _seen_as(bare, data, opening, roles, groups)
+    source, seen = table_rows(medium, seen, memory, block), counted(seen, found)
     arrays = {p: None for p, name in _columns(roles).items() if _is_array(name)}
     named = tuple(group for group in by if not any(map(_is_array, group.columns)))
     return source, replace(seen, groups=named, **arrays)
@@ -167,7 +172,7 @@ def predictors(
     """Blocks of X and the offset, or None, of a table without a response; codes of its effects."""
     by = tuple(group for group in terms.groups if group.role == "effects" and effects)
     alone = replace(terms, response=None, weight=None, groups=by)
-    return table_source(data, alone, offset=offset, exposure=exposure, known=effects)
+    return table_source(data, alone, offset=offset, exposure=exposure, known=effects)[0]
 
 
 def _group_columns(groups: Sequence[Asked]) -> tuple[GroupColumns, ...]:
