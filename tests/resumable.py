@@ -153,15 +153,17 @@ def child(folder: Path, name: str, tell: Path, **keywords) -> int:
     if started:
         return started
     try:
-        tell.write_text(told(FITS[name](folder, **keywords), folder))
+        part = tell.with_suffix(".part")
+        part.write_text(told(FITS[name](folder, **keywords), folder))
+        part.replace(tell)  # whole, or not there
         os._exit(0)
     except BaseException as error:
         print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
         os._exit(1)
 
 
-def killed_at_save(folder: Path, name: str, tell: Path, number: int, **keywords) -> None:
-    """A process that is killed after its save of this number, or before it ends."""
+def killed_at_save(folder: Path, name: str, tell: Path, number: int, **keywords) -> bool:
+    """Whether a process was killed after its save of this number: it may end with fewer."""
     save, seen = Saver.save, []
 
     def last(self, *args, **rest):
@@ -171,24 +173,34 @@ def killed_at_save(folder: Path, name: str, tell: Path, number: int, **keywords)
             os.kill(os.getpid(), signal.SIGKILL)
 
     Saver.save = last
-    _, status = os.waitpid(child(folder, name, tell, **keywords), 0)
+    started = child(folder, name, tell, **keywords)
     Saver.save = save
-    assert status in (0, signal.SIGKILL), name
+    return was_killed(started, name)
 
 
 def killed_after(seconds: float, folder: Path, name: str, tell: Path, **keywords) -> bool:
-    """Whether a process had to be killed after this time."""
+    """Whether a process was killed after this time: it may have ended before."""
     started = child(folder, name, tell, **keywords)
     time.sleep(seconds)
-    done, _ = os.waitpid(started, os.WNOHANG)
-    if not done:
-        os.kill(started, signal.SIGKILL)
-        os.waitpid(started, 0)
-    return not done
+    os.kill(started, signal.SIGKILL)  # no one has asked how it ended: its number is still its own
+    return was_killed(started, name)
 
 
-def kill(folder: Path, name: str, seed: int, kills: int) -> None:
-    """Kill a fit again and again at random moments, and compare its end with that of another."""
+def was_killed(started: int, name: str) -> bool:
+    """Whether a process ended by a kill; else it must have come to a good end."""
+    _, status = os.waitpid(started, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL, name
+        return True
+    assert status == 0, name
+    return False
+
+
+def kill(folder: Path, name: str, seed: int, kills: int) -> int:
+    """Kill a fit so often at random moments, and compare its ends with that of another.
+
+    Returns the number of processes that ended by a kill.
+    """
     rng = np.random.default_rng(seed)
     whole, tell, path = (folder / f"{end}-{os.getpid()}" for end in ("whole", "tell", "saved"))
     begin = time.perf_counter()
@@ -197,8 +209,7 @@ def kill(folder: Path, name: str, seed: int, kills: int) -> None:
     while count < kills:
         asked = {"checkpoint": path, "resume": True, "every": 0}
         if rng.random() < 0.5:
-            killed_at_save(folder, name, tell, int(rng.integers(1, 12)), **asked)
-            count += 1
+            count += killed_at_save(folder, name, tell, int(rng.integers(1, 12)), **asked)
         else:
             count += killed_after(rng.uniform(0, 1.2 * lasts), folder, name, tell, **asked)
         if tell.exists():
@@ -208,6 +219,7 @@ def kill(folder: Path, name: str, seed: int, kills: int) -> None:
         os.waitpid(child(folder, name, tell, checkpoint=path, resume=True), 0)
         _compare(tell, whole)
     path.unlink()
+    return count
 
 
 def _compare(tell: Path, whole: Path) -> None:
@@ -220,5 +232,4 @@ if __name__ == "__main__":
         import_module(module)  # once, for all the processes that are started
     warnings.simplefilter("ignore")
     for asked in sys.argv[4:]:
-        kill(Path(sys.argv[1]), asked, int(sys.argv[2]), int(sys.argv[3]))
-        print(asked)
+        print(asked, kill(Path(sys.argv[1]), asked, int(sys.argv[2]), int(sys.argv[3])), sep=": ")

@@ -242,7 +242,7 @@ def test_another_call_or_version_is_refused_with_what_differs(tmp_path, monkeypa
     other = Saver(path, "fit", fingerprint(seed=0, data=1))
     with pytest.raises(CheckpointError, match="holds a run, and this is a fit"):
         other.begin(True)
-    monkeypatch.setattr("masgrad.checkpoints.fingerprint.__version__", "9.0")
+    monkeypatch.setattr("masgrad.version.__version__", "9.0")
     with pytest.raises(CheckpointError, match=rf"masgrad {mg.__version__}, and this is 9\.0"):
         clocked(path)[0].begin(True)
 

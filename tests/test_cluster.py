@@ -74,7 +74,13 @@ def test_a_scheduler_that_does_not_answer_is_an_error_within_seconds(answers, mo
         assert time.perf_counter() - start < 5
 
 
-@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:1", "tcp://127.0.0.1:x"])
+@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:1", "127.0.0.1:8786"])
+def test_text_that_is_no_address_is_refused_at_once(address):
+    with pytest.raises(InputError, match=r"no address of a Dask scheduler.*tcp://"):
+        cluster(scheduler=address).__enter__()
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:x"])
 def test_an_address_that_is_none_is_refused(address, monkeypatch):
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 1.0)
     with pytest.raises(ClusterError, match="does not answer"):

@@ -24,7 +24,7 @@ import pytest
 
 import masgrad as mg
 from masgrad import cli
-from masgrad.data import table_rows, table_source
+from masgrad.data import opening, table_source
 from masgrad.errors import InputError, MasgradError
 from masgrad.files import replaced
 
@@ -295,7 +295,7 @@ def test_a_new_level_in_a_changed_file_is_not_taken_for_another(path, folder, mo
 @pytest.mark.parametrize("path", ["rows.csv", "rows.parquet"])
 def test_a_file_that_is_cut_while_it_is_read_is_refused(path, folder):
     write(simulated(300_000), path)
-    medium = table_rows.open_table(path, ("a", "g", "y"))
+    medium = opening.open_table(path, ("a", "g", "y"))
     batches = medium.batches(None, ("a", "g", "y"))
     next(batches)
     with open(path, "r+b") as file:

@@ -33,6 +33,10 @@ class InputError(MasgradError, ValueError):
     """An argument has an invalid value."""
 
 
+class UnreadableError(InputError):
+    """A file could not be read: it is damaged, or a disk or a network failed for a moment."""
+
+
 class IdentificationError(InputError):
     """Theta is not identified: collinear columns, or fewer rows than parameters."""
 

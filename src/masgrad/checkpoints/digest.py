@@ -3,7 +3,8 @@
 Of an array above a megabyte, shape, type and a megabyte of rows from all over it count, and of a
 table 256 rows: a value changed in between goes unseen here. (A fit looks again: every read asks at
 a point that the pilot rows have moved.) Functions count by their code, their defaults, and what
-they close over or take from their module; other objects by their class and attributes.
+they close over or take from their module; collections of Dask by the names that it gives them,
+which follow from what they are made of; other objects by their class and attributes.
 """
 
 import dataclasses
@@ -100,6 +101,10 @@ class _Digest:
         columns = _columns(value)
         if columns is not None:
             return _hash(type(value).__name__, self.of(columns))
+        if hasattr(type(value), "__dask_tokenize__"):
+            from masgrad.checkpoints.dask_names import name_of  # for such data alone
+
+            return _hash("dask", name_of(value))
         wrapped = getattr(value, "__wrapped__", value)  # of a function that is compiled
         if isinstance(wrapped, types.FunctionType):
             return self._function(wrapped)

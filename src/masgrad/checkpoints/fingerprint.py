@@ -4,26 +4,10 @@ Versions are part of it: of masgrad to the last digit, since a fix may change wh
 of the libraries that compute, since another release may add numbers in another order.
 """
 
-from importlib import metadata
 from typing import Any
 
 from masgrad.checkpoints.digest import digest
-from masgrad.version import __version__
-
-LIBRARIES = ("numpy", "scipy", "jax", "pyarrow")
-"""Libraries of which another minor version may change digits."""
-
-
-def versions() -> dict[str, str]:
-    """Versions of masgrad and of the libraries that compute for it."""
-    return {"masgrad": __version__} | {name: _minor(name) for name in LIBRARIES}
-
-
-def _minor(library: str) -> str:
-    try:
-        return ".".join(metadata.version(library).split(".")[:2])
-    except metadata.PackageNotFoundError:
-        return "none"
+from masgrad.version import LIBRARIES, versions
 
 
 def fingerprint(**parts: Any) -> dict[str, str]:

@@ -39,6 +39,7 @@ class Source(abc.ABC):
         compact: whether X is coded or sparse, so that many rows take little room.
         groupings: of the rows, one for each column of their codes; of a stream they are known once
             its first block is read.
+        begin: the number of its first row, if it is a shard of others.
         shards: what workers of a cluster read of it; None if this process reads it all.
         spread: what sums over the rows where they are, shard by shard; None if this process does.
     """
@@ -49,6 +50,7 @@ class Source(abc.ABC):
     ordered: bool = False
     compact: bool = False
     groupings: Sequence[Grouping] = ()
+    begin: int = 0
     shards: Any = None
     spread: Any = None
 
@@ -91,6 +93,12 @@ class Source(abc.ABC):
     def part(self, shard: Any, data: Any) -> "Source":
         """The rows of a shard, seen as an outline says; `data` are those that were sent."""
         raise NotImplementedError
+
+    def beginning_at(self, begin: int) -> "Source":
+        """The same rows, numbered from here on."""
+        other = copy.copy(self)
+        other.begin = begin
+        return other
 
     def read_by(self, spread: Any) -> "Source":
         """The same rows, summed where they are."""

@@ -23,7 +23,6 @@ from masgrad.data.source import Source
 from masgrad.data.table_rows import table_rows
 from masgrad.data.tables.complete import Complete
 from masgrad.data.tables.frames import names_of
-from masgrad.data.tables.levels import Found
 from masgrad.data.tables.medium import Medium
 from masgrad.data.tables.paths import is_frame
 from masgrad.errors import InputError, InputTypeError
@@ -111,22 +110,20 @@ def table_source(
     kept = tuple(group for group in terms.groups if group.role not in given_roles)
     terms = replace(terms, groups=kept + _group_columns(groups))
     opening = Opening(memory, left_out, client=client)
-    medium, terms, found = _seen_as(terms, data, opening, roles, groups)
+    medium, terms = _seen_as(terms, data, opening, roles, groups)
+    found = check_table(terms, medium)
     return table_rows(medium, terms, memory, block, known), also_counted(terms, found)
 
 
 def _seen_as(
     terms: Terms, data: Any, opening: Opening, roles: dict[str, Any], groups: Sequence[Asked]
-) -> tuple[Medium, Terms, dict[str, Found] | None]:
-    """A table opened and checked for terms of another, which read its weights and offsets.
-
-    The levels that were found in it come with it, if they were looked for.
-    """
+) -> tuple[Medium, Terms]:
+    """A table opened for terms of another, which read its weights and offsets."""
     terms = replace(terms, **{k: v for k, v in _columns(roles).items() if v is not None})
     columns = [name for name in terms.columns if not _is_array(name)]
     text = set(terms.levels).union(*(g.columns for g in terms.groups)) - set(terms.numbers)
     medium = _open(data, columns, replace(opening, text=frozenset(text)), roles, groups)
-    return medium, terms, check_table(terms, medium)
+    return medium, terms
 
 
 def table_like(
@@ -140,6 +137,7 @@ def table_like(
     groups: Sequence[Asked] = (),
     left_out: LeftOut | None = None,
     client: Any = None,
+    remember: Callable[[str, Callable[[], Any]], Any] = lambda name, compute: compute(),
 ) -> tuple[Source, Terms]:
     """As `learn_table`, but with the columns of X that were learned from other tables.
 
@@ -155,11 +153,17 @@ def table_like(
     by = (*effects, *_group_columns(groups))
     bare = replace(terms, weight=None, offset=None, exposure=None, groups=by)
     opening = Opening(memory, left_out, client=client)
-    medium, seen, found = _seen_as(bare, data, opening, roles, groups)
-    source, seen = table_rows(medium, seen, memory, block), counted(seen, found)
+    medium, seen = _seen_as(bare, data, opening, roles, groups)
+
+    def learned() -> tuple[Terms, Any]:
+        return counted(seen, check_table(seen, medium)), medium.state()
+
+    known, state = remember("terms", learned)
+    medium.restore(state)
+    source = table_rows(medium, seen, memory, block)
     arrays = {p: None for p, name in _columns(roles).items() if _is_array(name)}
     named = tuple(group for group in by if not any(map(_is_array, group.columns)))
-    return source, replace(seen, groups=named, **arrays)
+    return source, replace(known, groups=named, **arrays)
 
 
 def predictors(

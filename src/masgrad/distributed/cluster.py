@@ -13,12 +13,11 @@ import contextlib
 import logging
 import multiprocessing
 import platform
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from masgrad import version
 from masgrad.checks import check_count
@@ -27,6 +26,9 @@ from masgrad.errors import ClusterError, InputError, InputTypeError, MissingPack
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
+
+ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx|inproc)://.+")
+"""What the address of a scheduler looks like."""
 
 CONNECT_SECONDS = 8.0
 """How long a scheduler may take to answer."""
@@ -101,7 +103,10 @@ def _checked(client: Any) -> "Client":
     from distributed import Client
 
     if not isinstance(client, Client):
-        raise InputTypeError(f"client={client!r:.80}; a distributed.Client is needed")
+        raise InputTypeError(
+            f"client={client!r:.80}; a distributed.Client is needed, such as Client(cluster); an "
+            "address is scheduler='tcp://...'"
+        )
     if client.asynchronous:
         raise InputTypeError("client is asynchronous; one of Client(..., asynchronous=False) waits")
     if client.status != "running":
@@ -116,6 +121,11 @@ def _connect(address: Any) -> Iterator["Client"]:
 
     if not isinstance(address, str):
         raise InputTypeError(f"scheduler={address!r:.80}; an address, 'tcp://10.0.0.1:8786'")
+    if not ADDRESS.fullmatch(address):
+        raise InputError(
+            f"scheduler={address!r} is no address of a Dask scheduler; it prints one when it "
+            "starts, such as 'tcp://10.0.0.1:8786'"
+        )
     with _quiet():
         try:
             _ask(address)
@@ -196,7 +206,8 @@ def _processes(count: int) -> "LocalCluster":
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ClusterError(
             f"{count} processes of a local cluster cannot be started ({error!s:.200}); in a script "
-            "its commands belong under `if __name__ == '__main__':`"
+            "its commands belong under `if __name__ == '__main__':`, and a session without a file "
+            "gives the client= of a cluster that runs"
         ) from error
 
 
@@ -217,11 +228,7 @@ def _quiet() -> Iterator[None]:
 
 def versions() -> dict[str, str]:
     """What a machine computes with."""
-    return {
-        "masgrad": version.__version__,
-        "Python": ".".join(platform.python_version_tuple()[:2]),
-        "NumPy": np.__version__,
-    }
+    return version.versions() | {"Python": ".".join(platform.python_version_tuple()[:2])}
 
 
 def check_cluster(client: "Client") -> None:

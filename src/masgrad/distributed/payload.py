@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from masgrad.distributed.held import Shipped, ship, unpicklable
+from masgrad.errors import MasgradError
 
 IsPart = Callable[[Any], bool]
 """Whether an object stays the same from round to round, and is sent on its own."""
@@ -53,6 +54,8 @@ class Packer:
         file = io.BytesIO()
         try:
             Pickler(file).dump(told)
+        except MasgradError:  # of a part, which it names
+            raise
         except Exception as error:
             raise unpicklable(told, error) from error
         return file.getvalue(), used

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from masgrad.distributed.held import Shipped, forget
-from masgrad.errors import ClusterError, MasgradError
+from masgrad.errors import ClusterError, MasgradError, UnreadableError
 
 RETRIES = 2
 """How often a task is tried again."""
@@ -36,6 +36,19 @@ def quiet_about_size() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
         yield
+
+
+def result_of(client: Any, delayed: Any) -> Any:
+    """The result of one task.
+
+    Dask's own `compute` leaves a task of its event loop behind when Ctrl-C ends it, whose failure
+    is printed some time later.
+    """
+    future = client.compute(delayed)
+    try:
+        return future.result()
+    finally:
+        future.release()  # not cancelled: the user may hold the same
 
 
 class Tasks:
@@ -126,9 +139,9 @@ class Tasks:
         for number, future in enumerate(futures, len(self.names) - len(futures)):
             try:
                 done = future.result()
-            except (Exception, KeyboardInterrupt) as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
+            except UnreadableError:  # which names the file
+                raise
+            except Exception as error:
                 raise self._failed(number, error) from error
             future.release()
             if isinstance(done, Failed):
@@ -163,5 +176,7 @@ def _attempt(
     """The result of a task, or the error that masgrad raised on purpose."""
     try:
         return call(payload, parts, shard, data)
+    except UnreadableError:  # which the next attempt may read
+        raise
     except MasgradError as error:
         return Failed(error)

@@ -18,7 +18,7 @@ from masgrad.fitting.penalised.path import POINTS, PenaltyPath
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.result import Result
 from masgrad.fitting.sources import as_source
-from masgrad.fitting.spread.engine import engine_of, read_by_workers
+from masgrad.fitting.spread.engine import engine_for, engine_of, read_by_workers
 from masgrad.fitting.task import Task, refuse_effects
 from masgrad.models.glm import GLM
 from masgrad.models.model import Model, check_model
@@ -70,10 +70,9 @@ def fit(
     check_model(model)
     given = {"passes": passes, "penalty": penalty, "weights": weights}
     options = options_of("fit", given | keywords)
-    with engine_of(options, data) as (here, client):
-        journal = journal_of("fit", model, data, here, spread=client is not None)
-        with kept(journal):
-            return _fit(_task(model, data, here, client, journal))
+    journal = journal_of("fit", model, data, options, engine=engine_for(options, data))
+    with engine_of(options, data) as (here, client), kept(journal):
+        return _fit(_task(model, data, here, client, journal))
 
 
 def _fit(task: Task) -> "Result | LevelsResult":
@@ -130,11 +129,10 @@ def penalty_path(
     known = ("penalty", "weights", "count", *PATH_KEYWORDS)
     options = options_of("penalty_path", {"penalty": penalty, "weights": weights} | keywords, known)
     count = check_count("count", count, 2)
-    with engine_of(options, data) as (here, client):
-        call = {"count": count, "spread": client is not None}
-        journal = journal_of("penalty_path", model, data, here, **call)
-        with kept(journal):
-            return _path(_task(model, data, here, client, journal), count)
+    call = {"count": count, "engine": engine_for(options, data)}
+    journal = journal_of("penalty_path", model, data, options, **call)
+    with engine_of(options, data) as (here, client), kept(journal):
+        return _path(_task(model, data, here, client, journal), count)
 
 
 def _path(task: Task, count: int) -> PenaltyPath:
@@ -160,7 +158,7 @@ def _task(model: Any, data: Any, options: Options, client: Any, journal: Journal
     carried = {**options.roles, "groups": options.groups, "left_out": left_out}
     carried |= {"client": client, "remember": journal.remember}
     if options.at is not None:
-        source, terms = source_at(model, data, options, client)
+        source, terms = source_at(model, data, options, client, journal.remember)
     else:
         source, terms = as_source(model, data, formula, memory, block, **carried)
     journal.follow(source, left_out)

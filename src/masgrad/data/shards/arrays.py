@@ -26,9 +26,11 @@ class ArrayShard:
 
     Args:
         number: of the chunks.
+        rows: their number, if known.
     """
 
     number: int
+    rows: int | None = None
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from masgrad.distributed.tasks import quiet_about_size
+from masgrad.distributed.tasks import quiet_about_size, result_of
 from masgrad.errors import InputError, MissingPackageError
 from masgrad.types import is_from
 
@@ -50,7 +50,7 @@ def computed(partition: Any, client: Any = None) -> Any:
     """A partition, brought to this process; computed by a cluster, or as Dask does by default."""
     try:
         with quiet_about_size():
-            return partition.compute(scheduler=client)
+            return partition.compute() if client is None else result_of(client, partition)
     except ImportError as error:  # such as pyarrow for a Dask data frame
         raise MissingPackageError(str(error)) from error
 
@@ -66,6 +66,11 @@ def _head(rows: Any) -> Any:
     if isinstance(rows, dict):
         return {name: _head(part) for name, part in rows.items()}
     return rows[:FEW_ROWS]
+
+
+def lengths_of(named: Mapping[str, Any]) -> tuple[int | None, ...] | None:
+    """The rows of each chunk of arrays that stand side by side, if they are known."""
+    return next((found for found in map(_lengths, named.values()) if found is not None), None)
 
 
 def rows_of(named: Mapping[str, Any]) -> int | None:

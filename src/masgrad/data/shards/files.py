@@ -27,11 +27,13 @@ class FileShard(TableShard):
         path: of the file, which workers see as well.
         groups: its row groups, if it is a Parquet file.
         part: which part of the file it is, in messages.
+        rows: their number, if known.
     """
 
     path: AnyPath
     groups: tuple[int, ...] | None = None
     part: str = ""
+    rows: int | None = None
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -53,9 +55,12 @@ def shards_of_files(medium: Csv | Ipc | Parquet) -> list[FileShard]:
     if isinstance(medium, Parquet):
         rows, files = max(SHARD_ROWS, sum(medium.counts) // MOST_SHARDS), range(len(medium.paths))
         return [shard for k in files for shard in _of_parquet(medium, k, rows)]
-    held = medium.with_rows if isinstance(medium, Csv) else medium.counts
     absolute = medium.files.absolute
-    return [FileShard(path) for path, rows in zip(absolute, held, strict=True) if rows]
+    if isinstance(medium, Csv):  # whose rows are not counted
+        held = zip(absolute, medium.with_rows, strict=True)
+        return [FileShard(path) for path, has_rows in held if has_rows]
+    counted = zip(absolute, medium.counts, strict=True)
+    return [FileShard(path, rows=rows) for path, rows in counted if rows]
 
 
 def _of_parquet(medium: Parquet, number: int, rows: int) -> Iterator[FileShard]:
@@ -67,5 +72,5 @@ def _of_parquet(medium: Parquet, number: int, rows: int) -> Iterator[FileShard]:
         size += footer.row_group(group).num_rows
         if size >= rows or group == footer.num_row_groups - 1:
             if size:
-                yield FileShard(path, tuple(held), f", rows {start} to {start + size - 1}")
+                yield FileShard(path, tuple(held), f", rows {start} to {start + size - 1}", size)
             held, size, start = [], 0, start + size

@@ -29,6 +29,7 @@ class FrameShard(TableShard):
     """
 
     number: int
+    rows: int | None = None
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -34,9 +34,11 @@ class TableShard(abc.ABC):
 
     Attributes:
         name: in messages.
+        rows: their number, if known.
     """
 
     name: str
+    rows: int | None
 
     @abc.abstractmethod
     def open(self, outline: Medium, data: Any) -> Medium:

@@ -15,6 +15,9 @@ from masgrad.data.tables.text.csv import Csv
 from masgrad.distributed.tasks import Tasks
 from masgrad.errors import InputError
 
+UNKNOWN = 1 << 40
+"""More rows than a shard has."""
+
 
 class Shards:
     """Shards, in the order of their rows.
@@ -34,6 +37,7 @@ class Shards:
         check: Callable[[], None] = lambda: None,
     ):
         self.client, self.shards, self.data, self.check = client, shards, data, check
+        self.begins = begins_of([shard.rows for shard in shards])
         self.tasks = Tasks(client, [shard.name for shard in shards], data)
 
     def find(self, medium: Medium, names: Sequence[str], weight: str | None) -> dict[str, Found]:
@@ -44,6 +48,18 @@ class Shards:
         """The data of a shard, brought to this process."""
         data = self.data[number]
         return None if data is None else computed(data, self.client)
+
+
+def begins_of(lengths: Sequence[int | None]) -> list[int]:
+    """The number of each shard's first row; where it is not known, one that no other row has.
+
+    Example:
+        >>> begins_of([5, 3, 2])
+        [0, 5, 8]
+    """
+    if any(length is None for length in lengths):
+        return [number * UNKNOWN for number in range(len(lengths))]
+    return [sum(lengths[:k]) for k in range(len(lengths))]  # pyright: ignore
 
 
 def shards_of(medium: Medium, client: Any) -> Shards:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from masgrad.errors import InputError
+from masgrad.errors import InputError, UnreadableError
 from masgrad.stores.path import AnyPath, side_by_side
 
 
@@ -32,6 +32,11 @@ def _stamp(path: AnyPath) -> tuple[int, int | str]:
         return path.status()
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
+
+
+def unreadable(message: str, error: Exception) -> InputError:
+    """The error for a file that cannot be read; it is another where a second attempt may help."""
+    return (UnreadableError if isinstance(error, OSError) else InputError)(message)
 
 
 def no_rows(paths: Sequence[AnyPath]) -> InputError:

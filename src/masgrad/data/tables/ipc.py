@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from masgrad.data.tables.files import Unchanged, no_rows, place_in
+from masgrad.data.tables.files import Unchanged, no_rows, place_in, unreadable
 from masgrad.data.tables.medium import Medium, as_schema, check_columns, stored_types, without_index
-from masgrad.errors import InputError
 from masgrad.stores.files import StoreFile
 from masgrad.stores.path import AnyPath, side_by_side
 
@@ -74,7 +73,7 @@ class Ipc(Medium):
             return batch
         except (pa.ArrowException, OSError) as error:
             self.files.check()
-            raise InputError(f"{self.paths[number]} cannot be read: {error}") from error
+            raise unreadable(f"{self.paths[number]} cannot be read: {error}", error) from error
 
     def batches(
         self, rng: np.random.Generator | None, columns: Sequence[str]
@@ -104,7 +103,7 @@ def _opened(path: AnyPath, fields: list[int] | None = None) -> pa.RecordBatchFil
     except (PermissionError, FileNotFoundError):
         raise
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as an Arrow file: {error}") from error
+        raise unreadable(f"{path} cannot be read as an Arrow file: {error}", error) from error
 
 
 def _source(path: AnyPath) -> Any:

@@ -169,7 +169,9 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
         found.orders.add(tuple(values))
     rows = None if kept is None else np.flatnonzero(kept)
     indices = indices if rows is None else indices[rows]
-    found.rows += len(indices)
+    found.rows, found.length = found.rows + len(indices), row + len(column)
+    if not len(indices):
+        return
     first = np.full(len(values) + 1, -1)
     first[indices[::-1] + 1] = np.arange(len(indices))[::-1]  # the last to be written stays
     first = first if rows is None else np.where(first >= 0, rows[first], -1)
@@ -186,7 +188,6 @@ def _look(found: Found, name: str, column: pa.Array, kept: np.ndarray | None, ro
         elif value is not None:
             found.first.setdefault(value, row + int(first[k]))
             found.counts[value] += int(counts[k])
-    found.length = row + len(column)
     found.check_number(name)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from masgrad.cores import cores
-from masgrad.data.tables.files import Unchanged, no_rows, place_in
+from masgrad.data.tables.files import Unchanged, no_rows, place_in, unreadable
 from masgrad.data.tables.medium import Medium, as_schema, check_columns, stored_types, without_index
 from masgrad.errors import InputError
 from masgrad.stores.files import AheadFile, StoreFile
@@ -128,7 +128,7 @@ class Parquet(Medium):
             raise
         except (pa.ArrowException, OSError) as error:
             self.files.check()
-            raise InputError(f"{path} cannot be read: {error}") from error
+            raise unreadable(f"{path} cannot be read: {error}", error) from error
 
     def _source(self, number: int, groups: list[int], columns: list[str]) -> Any:
         """What a file is read from, if this is not the file itself."""
@@ -175,7 +175,7 @@ def _open(path: AnyPath, source: Any = None, **options: Any) -> parquet.ParquetF
     except (PermissionError, FileNotFoundError):
         raise
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+        raise unreadable(f"{path} cannot be read as Parquet: {error}", error) from error
 
 
 def parquet_names(path: AnyPath) -> list[str]:

@@ -20,9 +20,9 @@ from typing import Any
 from masgrad.data.groupings.keys import Keys
 from masgrad.data.left_out import LeftOut
 from masgrad.data.source import Source
-from masgrad.errors import ClusterError
+from masgrad.errors import ClusterError, UnreadableError
 
-PASSING = (ClusterError, OSError, MemoryError)
+PASSING = (ClusterError, UnreadableError, OSError, MemoryError)
 """Errors that need not come again when a read is made again."""
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from masgrad.checkpoints.digest import digest_files
 from masgrad.checkpoints.fingerprint import fingerprint
 from masgrad.checkpoints.saver import Saver, check_checkpoint
-from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.tables.paths import expand, is_dataset, is_paths
 from masgrad.errors import InterruptedWarning, say
 from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
@@ -17,21 +16,22 @@ from masgrad.fitting.journal.recorded import Recorded
 from masgrad.fitting.options import Options
 from masgrad.models.model import Model
 from masgrad.stores.path import located
-from masgrad.types import is_from
 
-NO_MATTER = ("threads", "progress", "checkpoint", "every", "resume", "storage_options")
+NO_MATTER = (
+    *("threads", "progress", "checkpoint", "every", "resume", "storage_options"),
+    *("engine", "client", "scheduler"),
+)
 """Keywords that change no digit of a result."""
 
 
 def journal_of(function: str, model: Model, data: Any, options: Options, **more: Any) -> Journal:
     """The journal of a call; one that knows nothing if there is no checkpoint.
 
-    `more` is whatever else decides its digits.
+    `more` is whatever else decides its digits, such as whether sums are taken shard by shard.
     """
-    if options.checkpoint is None and not options.resume:
-        return NO_JOURNAL
     path = check_checkpoint(options.checkpoint, options.every, options.resume)
-    assert path is not None
+    if path is None:
+        return NO_JOURNAL
     asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
     call = fingerprint(
         function=function,
@@ -46,17 +46,13 @@ def journal_of(function: str, model: Model, data: Any, options: Options, **more:
 
 
 def _as_stored(data: Any) -> Any:
-    """Data, with files in the place of their paths, and of Dask's collections their outlines."""
+    """Data, with files in the place of their paths."""
     if is_paths(data):
         return [digest_files(expand(data))]
     if is_dataset(data) and getattr(data, "files", None):
         local = data.filesystem.type_name == "local"
         files = digest_files([Path(name) for name in data.files]) if local else data.files
         return [files, str(data.schema)]
-    if is_from("dask.array", data, "Array"):
-        return [data.chunks, str(data.dtype)]
-    if is_dask_frame(data):
-        return [data.npartitions, [*map(str, data.columns)], [*map(str, data.dtypes)]]
     return [_as_stored(part) for part in data] if isinstance(data, tuple) else data
 
 

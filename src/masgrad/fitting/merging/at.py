@@ -5,6 +5,7 @@ at a point still say all of it that a merge needs. In a second round every shard
 the merged estimate, from which one more step is as good as the optimum of all rows.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,11 +44,16 @@ SUMS = Parts(constants=True)
 
 
 def source_at(
-    model: Model, data: Any, options: Options, client: Any = None
+    model: Model,
+    data: Any,
+    options: Options,
+    client: Any,
+    remember: Callable[[str, Callable[[], Any]], Any],
 ) -> "tuple[Source, Terms | None]":
     """The rows, with the columns of the result at which sums are taken, if it has a formula."""
     at, formula = options.at, options.formula
-    about = {"groups": options.groups, "left_out": options.left_out, "client": client}
+    about: dict[str, Any] = {"groups": options.groups, "left_out": options.left_out}
+    about |= {"client": client, "remember": remember}
     reading_as = (options.memory, options.block_size)
     if formula is None or not isinstance(at, Fitted) or at.terms is None:
         return as_source(model, data, formula, *reading_as, **options.roles, **about)

@@ -10,7 +10,6 @@ given.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -82,10 +81,10 @@ class Passes:
         if page.answered:
             return page.total
         state = state if page.total is None else page.total
-        parts = self._of_pieces(work, workers, cut, page.blocks)
+        found = self._gathered(work, workers, cut, page.blocks)
         with page:
-            for rows, part in self._counted(parts, True, page.rows):
-                if rows:
+            for rows, parts in self._counted(found, True, page.rows):
+                for part in parts:
                     take(state, part)
                 page.note(state, rows)
         return state
@@ -141,17 +140,29 @@ class Passes:
             page = quiet.journal.page(test, quiet.monitor)
             if page.answered:
                 return page.total is not False
-            parts = quiet._counted(quiet._of_pieces(test, None, cut, page.blocks), False)
-            with page, closing(parts):
-                for rows, holds in parts:
-                    page.note(holds is not False, rows)
-                    if holds is False:
+            found = quiet._counted(quiet._gathered(test, None, cut, page.blocks), False)
+            with page, closing(found):
+                for rows, parts in found:
+                    page.note(all(parts), rows)
+                    if not all(parts):
                         return False
             return True
 
     def numbered(self, work: Callable[[Rows], Done], cut: Cut) -> list[tuple[int, Done]]:
         """The number of rows of every piece that has some, and the result of `work` on them."""
         return [(rows, done) for rows, done in self._of_pieces(work, 1, cut) if rows]
+
+    def _gathered(
+        self, work: Callable[[Rows], Done], workers: int | None, cut: Cut, done: int
+    ) -> Iterator[tuple[int, list[Done]]]:
+        """The rows of every piece, or of every shard, and the results of `work` on its pieces.
+
+        The first ones are passed over if they are `done`.
+        """
+        if self.source.spread is not None and not cut.is_local:
+            return self.source.spread.each(self.source, work, cut, done)
+        pieces = self._of_pieces(work, workers, cut, done)
+        return ((rows, [part] if rows else []) for rows, part in pieces)
 
     def _of_pieces(
         self, work: Callable[[Rows], Done], workers: int | None, cut: Cut, done: int = 0
@@ -160,9 +171,6 @@ class Passes:
 
         The first pieces are passed over if they are `done`.
         """
-        if self.source.spread is not None and not cut.is_local:
-            yield from islice(self.source.spread.each(self.source, work, cut), done, None)
-            return
         pieces, make = after(cut, done).pieces(self.source)
         workers = workers or self.threads_for(self.source.count)
 

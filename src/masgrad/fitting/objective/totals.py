@@ -4,7 +4,7 @@ Additions are associative up to rounding, so that shards of the rows can be adde
 their totals joined in the order of the shards.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,10 +82,10 @@ def skip_local(cut: Cut, source: Source) -> None:
 
 
 class Numbered(NamedTuple):
-    """Rows of a piece, and its number."""
+    """Rows of a piece, and the number of the first of them among all rows."""
 
     rows: Rows
-    number: int
+    begin: int
 
 
 def length_of(piece: Rows | Numbered) -> int:
@@ -94,18 +94,31 @@ def length_of(piece: Rows | Numbered) -> int:
 
 
 def numbered(cut: Cut) -> Cut:
-    """The same pieces, whose rows come with their numbers."""
+    """The same pieces, whose rows come with the number of the first."""
 
     def pieces_of(source: Source) -> Pieces:
         pieces, make = cut.pieces(source)
+        begin = 0 if cut.is_local else source.begin
 
         def made(piece: tuple[int, Any]) -> Numbered | None:
             rows = make(piece[1])
             return None if rows is None else Numbered(rows, piece[0])
 
-        return enumerate(pieces), made
+        return _with_begins(pieces, begin), made
 
     return cut._replace(pieces=pieces_of)
+
+
+def _with_begins(pieces: Iterable[Any], begin: int) -> Iterator[tuple[int, Any]]:
+    """Pieces after the number of their first row: they are blocks, or tell where they begin."""
+    seen = 0
+    for piece in pieces:
+        told = piece[0] if isinstance(piece, tuple) else piece
+        if isinstance(told, int):
+            yield begin + told, piece
+        else:
+            yield begin + seen, piece
+            seen += count_rows(piece)
 
 
 class Addition(NamedTuple):

@@ -25,6 +25,9 @@ from masgrad.fitting.sources import Sample
 from masgrad.models.model import RowSums, add
 from masgrad.types import Rows
 
+SPLITMIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+"""The increment and the factors of SplitMix64 (Steele, Lea and Flood 2014), a hash of counters."""
+
 LAM_RANGE = 30.0
 """A path of local models begins at this many times the lam at which they were taken."""
 
@@ -123,7 +126,7 @@ def _read_folds(
 
     def work(block: Numbered) -> list[_Fold | None]:
         rows = block.rows
-        fold = fold_of_rows(count_rows(rows), folds, seed, block.number)
+        fold = fold_of_rows(count_rows(rows), folds, seed, block.begin)
         return [of_fold(_where(rows, fold == f) if folds > 1 else rows) for f in range(folds)]
 
     reader.restart()
@@ -163,9 +166,14 @@ def _minus(total: LocalModel, part: LocalModel) -> LocalModel:
     )
 
 
-def fold_of_rows(rows: int, folds: int, seed: int, number: int) -> np.ndarray:
-    """The fold of each row of a block, by the number of the block."""
-    return np.random.default_rng([seed, 7, number]).integers(0, folds, rows)
+def fold_of_rows(rows: int, folds: int, seed: int, begin: int) -> np.ndarray:
+    """The fold of each row, by a hash of its number among all rows: wherever blocks are cut."""
+    key = np.random.SeedSequence([seed, 7]).generate_state(1, np.uint64)[0]
+    with np.errstate(over="ignore"):
+        z = key + np.arange(begin, begin + rows, dtype=np.uint64) * SPLITMIX[0]
+        for shift, factor in zip((30, 27), SPLITMIX[1:], strict=True):
+            z = (z ^ (z >> np.uint64(shift))) * factor
+        return ((z ^ (z >> np.uint64(31))) % np.uint64(folds)).astype(np.intp)
 
 
 def _where(rows: Rows, mask: np.ndarray) -> Rows:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from masgrad.data.arrays import BLOCK, as_rows, blocks
+from masgrad.data.shards.collections import is_dask_frame
 from masgrad.data.tables.paths import is_dataset, is_frame, is_pandas, is_paths
 from masgrad.errors import InputError, InputTypeError
 from masgrad.fitting.fitted import Fitted
@@ -65,7 +66,7 @@ def _blocks(result: Fitted, data: Any) -> Blocks:
 
         source = predictors(result.terms, data)
         return ((X,) for X, _ in source.blocks()), source.place
-    if is_frame(data) or is_paths(data) or is_dataset(data):
+    if is_frame(data) or is_paths(data) or is_dataset(data) or is_dask_frame(data):
         from masgrad.data.column_source import open_columns
 
         medium, names = open_columns(data, model.columns_to_predict)

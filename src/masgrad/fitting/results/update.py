@@ -31,7 +31,7 @@ from masgrad.fitting.options import CLUSTERED, KEYWORDS, SERIAL, Options
 from masgrad.fitting.results.estimates import labels_of
 from masgrad.fitting.results.prediction import check_offset
 from masgrad.fitting.sources import as_source, check_bad_rows
-from masgrad.fitting.spread.engine import engine_of, read_by_workers
+from masgrad.fitting.spread.engine import engine_for, engine_of, read_by_workers
 from masgrad.fitting.status import Status, first_of
 from masgrad.fitting.task import Earlier, Task
 from masgrad.models.glm import GLM
@@ -70,12 +70,11 @@ def updated(old: Fitted, data: Any, keywords: dict[str, Any]) -> Fitted:
     model = _check_old(old)
     options = options_of("update", _lasting(old, keywords) | keywords, UPDATE_KEYWORDS)
     _check_options(old, model, options)
-    with engine_of(options, data) as (here, client):
-        earlier = digest([old.theta, old.nobs, old.local_model.hessian])
-        call = {"earlier": earlier, "spread": client is not None}
-        journal = journal_of("update", model, data, here, **call)
-        with kept(journal):
-            return _updated(old, model, data, here, client, journal)
+    earlier = digest([old.theta, old.nobs, old.local_model.hessian])
+    call = {"earlier": earlier, "engine": engine_for(options, data)}
+    journal = journal_of("update", model, data, options, **call)
+    with engine_of(options, data) as (here, client), kept(journal):
+        return _updated(old, model, data, here, client, journal)
 
 
 def _updated(

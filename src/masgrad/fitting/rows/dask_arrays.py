@@ -9,7 +9,7 @@ from masgrad.data.arrays import BLOCK
 from masgrad.data.groupings.given import ArrayGroups, Asked, check_is_array
 from masgrad.data.left_out import LeftOut, Tally
 from masgrad.data.shards.arrays import ArrayShard, Chunk, DaskArrays
-from masgrad.data.shards.collections import aligned, is_dask_frame, rows_of, size_of
+from masgrad.data.shards.collections import aligned, is_dask_frame, lengths_of, rows_of, size_of
 from masgrad.data.stream import Block, Stream
 from masgrad.errors import InputTypeError
 from masgrad.fitting.rows.loss import rows_of_block
@@ -73,12 +73,13 @@ def dask_rows(
     leaves, tree = jax.tree.flatten(data)
     coded, missing = ArrayGroups(), left_out is not None
     coded.begin(groups)
-    named = {f"data[{k}]": leaf for k, leaf in enumerate(leaves)}
+    keys = tuple(f"data[{k}]" for k in range(len(leaves)))
+    named: dict[str, Any] = dict(zip(keys, leaves, strict=True))
     named |= _beside({"weights": weights}, groups)
     rest = _without_values(groups)
 
     def check(chunk: Chunk, tally: Tally) -> Rows | None:
-        rows = jax.tree.unflatten(tree, [chunk[f"data[{k}]"] for k in range(len(leaves))])
+        rows = jax.tree.unflatten(tree, [chunk[key] for key in keys])
         carried = Block(rows, weights=chunk.get("weights"), **_groups_by_role(rest, chunk))
         return rows_of_block(model, carried, tally, coded=coded, missing=missing)
 
@@ -115,8 +116,9 @@ def _source(
         chunks = client.persist(chunks)
     from masgrad.data.shards.shards import Shards  # pyarrow
 
-    shards = Shards(client, [ArrayShard(k) for k in range(len(chunks))], chunks)
-    return DaskArrays(stream, chunks, names, count, client, shards)
+    lengths = lengths_of(named) or (None,) * len(chunks)
+    shards = [ArrayShard(k, rows) for k, rows in enumerate(lengths)]
+    return DaskArrays(stream, chunks, names, count, client, Shards(client, shards, chunks))
 
 
 # What stands beside the rows of a chunk.

@@ -13,10 +13,12 @@ from typing import Any
 from masgrad.data.left_out import LeftOut
 from masgrad.data.shards.collections import holds_dask
 from masgrad.data.source import Source
+from masgrad.data.tables.paths import expand, is_paths
 from masgrad.errors import InputError
 from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
 from masgrad.fitting.journal.learned import Learned, Memory
 from masgrad.fitting.options import Options
+from masgrad.stores.path import located
 
 
 @contextlib.contextmanager
@@ -27,7 +29,7 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
     """
     given = {"client": options.client, "scheduler": options.scheduler}
     here = replace(options, engine=None, client=None, scheduler=None)
-    if not _is_spread(options, data):
+    if engine_for(options, data) == "local":
         for name, value in given.items():
             if value is not None:
                 raise InputError(
@@ -35,6 +37,7 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
                 )
         yield here, None
         return
+    _check_files(data, options)
     from masgrad.distributed.cluster import cluster, connected_client  # for such fits alone
 
     client = options.client
@@ -44,9 +47,22 @@ def engine_of(options: Options, data: Any) -> Iterator[tuple[Options, Any]]:
         yield here, found
 
 
-def _is_spread(options: Options, data: Any) -> bool:
-    """Whether workers read: asked for, or because Dask holds the data."""
-    return options.engine == "dask" or (options.engine is None and holds_dask(data))
+def _check_files(data: Any, options: Options) -> None:
+    """Refuse files that are not there before any process is started, and those of this one."""
+    if not is_paths(data):
+        return
+    listed = data if isinstance(data, list) else [data]
+    if any(str(path).startswith("memory://") for path in listed):
+        raise InputError(
+            "memory:// is in this process, and workers of engine='dask' are others; write the "
+            "files where they see them, or leave engine= out"
+        )
+    expand(located(data, options.storage_options))
+
+
+def engine_for(options: Options, data: Any) -> str:
+    """Who reads: the engine that is asked for, or Dask if it holds the data."""
+    return options.engine or ("dask" if holds_dask(data) else "local")
 
 
 def read_by_workers(

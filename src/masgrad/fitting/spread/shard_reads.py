@@ -38,6 +38,20 @@ class Order(NamedTuple):
     left_out: LeftOut | None
 
 
+class Place(NamedTuple):
+    """A shard, and where it stands.
+
+    Args:
+        number: of the shard.
+        begin: the number of its first row among all rows.
+        shard: what is read.
+    """
+
+    number: int
+    begin: int
+    shard: Any
+
+
 class ShardDone(NamedTuple):
     """What a shard gives.
 
@@ -51,33 +65,34 @@ class ShardDone(NamedTuple):
 
 
 def read_shard(
-    payload: bytes, parts: Mapping[str, Shipped], numbered: tuple[int, Any], data: Any
+    payload: bytes, parts: Mapping[str, Shipped], place: Place, data: Any
 ) -> ShardDone | Failed:
     """Read a shard as a round asks; errors in its rows are results, for they would come again."""
     order: Order = unpack(payload, parts)
-    number, shard = numbered
+    shard = place.shard
     with np.errstate(over="ignore", invalid="ignore"), own_cores():
         try:
-            return _read(order, shard, data)
+            return _read(order, place, data)
         except BadBlock as bad:
-            return Failed(BadBlock(bad.rows, number))
+            return Failed(BadBlock(bad.rows, place.number))
         except (InputError, InputTypeError) as error:
             said = str(error)
             raise type(error)(said if shard.name in said else f"{shard.name}: {said}") from None
 
 
 @float64
-def _read(order: Order, shard: Any, data: Any) -> ShardDone:
+def _read(order: Order, place: Place, data: Any) -> ShardDone:
     if order.left_out is None:
-        return ShardDone(_parts(order, shard, data), None)
+        return ShardDone(_parts(order, place, data), None)
     with order.left_out.of_part() as tally:
-        parts = _parts(order, shard, data)
+        parts = _parts(order, place, data)
     return ShardDone(parts, tally)
 
 
-def _parts(order: Order, shard: Any, data: Any) -> list[tuple[int, Any]]:
+def _parts(order: Order, place: Place, data: Any) -> list[tuple[int, Any]]:
     """The total of the shard with its number of rows, or the result of each piece."""
-    reader = Reader(order.source.part(shard, data), 1, Monitor(Progress(None, False)))
+    source = order.source.part(place.shard, data).beginning_at(place.begin)
+    reader = Reader(source, 1, Monitor(Progress(None, False)))
     if order.addition is None:
         return reader.numbered(order.work, order.cut)
     total = reader.total(order.work, order.addition, 1, order.cut)

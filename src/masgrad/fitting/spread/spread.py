@@ -16,7 +16,7 @@ from masgrad.data.source import Source
 from masgrad.distributed.payload import Packer
 from masgrad.fitting.objective.coordinates import Coordinates
 from masgrad.fitting.objective.totals import Addition, Cut
-from masgrad.fitting.spread.shard_reads import Order, ShardDone, read_shard
+from masgrad.fitting.spread.shard_reads import Order, Place, ShardDone, read_shard
 from masgrad.models.model import Model
 from masgrad.types import Rows
 
@@ -48,15 +48,18 @@ class Spread:
         done: int = 0,
     ) -> Iterator[tuple[int, Any]]:
         """The rows of each shard, and its total, after those that are done."""
-        return self._read(Order(source.outline(), work, cut, addition, self.left_out), done)
+        order = Order(source.outline(), work, cut, addition, self.left_out)
+        for parts in self._read(order, done):
+            yield from parts
 
     def each(
-        self, source: Source, work: Callable[[Rows], Any], cut: Cut
-    ) -> Iterator[tuple[int, Any]]:
-        """The rows of each piece, and the result of `work` on them."""
-        return self._read(Order(source.outline(), work, cut, None, self.left_out))
+        self, source: Source, work: Callable[[Rows], Any], cut: Cut, done: int
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """The rows of each shard, and the results of `work` on its pieces, after those done."""
+        for parts in self._read(Order(source.outline(), work, cut, None, self.left_out), done):
+            yield sum(rows for rows, _ in parts), [part for _, part in parts]
 
-    def _read(self, order: Order, begin: int = 0) -> Iterator[tuple[int, Any]]:
+    def _read(self, order: Order, begin: int) -> Iterator[list[tuple[int, Any]]]:
         self.shards.check()
         payload, parts = self.packer.pack(order)
         counting = nullcontext() if self.left_out is None else self.left_out.read()
@@ -64,11 +67,16 @@ class Spread:
             if tally is not None and begin:
                 tally.join(self.left_out.before)  # pyright: ignore
             done: ShardDone
-            numbered, tasks = list(enumerate(self.shards.shards))[begin:], self.shards.tasks
-            for done in tasks.each(read_shard, payload, parts, numbered):
+            places, tasks = self._places()[begin:], self.shards.tasks
+            for done in tasks.each(read_shard, payload, parts, places):
                 if tally is not None and done.tally is not None:
                     tally.join(done.tally)
-                yield from done.parts
+                yield done.parts
+
+    def _places(self) -> list[Place]:
+        shards = self.shards
+        places = zip(range(len(shards.shards)), shards.begins, shards.shards, strict=True)
+        return [Place(*place) for place in places]
 
 
 def _stays(value: Any) -> bool:

@@ -140,7 +140,7 @@ def _sandwich(
     )
     own = local if meat.matrix is local.meat else replace(local, meat=meat.matrix)
     seen = own if meat.is_dependent else local
-    noise = _gradient_noise(objective, seen, sample.design_effect)
+    noise = _gradient_noise(objective, seen, local, sample.design_effect)
     count = observations(local.count, local.rows, options)
     C = covariance(own, meat.cov_type, objective.dispersed, null.directions, count)
     C, repaired = without_negative(objective, C, meat.clusters)
@@ -193,15 +193,23 @@ def _dispersion(objective: Objective, local: LocalModel) -> float:
     return local.squares / local.count if objective.dispersed else 1.0
 
 
-def _gradient_noise(objective: Objective, local: LocalModel, design_effect: float) -> np.ndarray:
+def _gradient_noise(
+    objective: Objective, seen: LocalModel, local: LocalModel, design_effect: float
+) -> np.ndarray:
     """Variance of the gradients as they were seen; 0 in columns that exactly fitted rows carry.
 
-    Gradients in these columns are rounding errors, and no segment stands out by them.
+    Gradients in these columns are rounding errors, and no segment stands out by them. Sums over few
+    clusters vanish along some directions, in which rows still differ: those have both variances.
     """
-    noise = objective.gradient_noise(local, design_effect)
+    noise = objective.gradient_noise(seen, design_effect)
+    if seen is not local:
+        alone = objective.gradient_noise(local, design_effect)
+        size = np.sqrt(np.outer(np.diag(alone), np.diag(alone)))
+        least = np.linalg.eigvalsh((noise - alone / 2) / np.where(size > 0, size, 1.0))[0]
+        noise = noise if least >= 0 else noise + alone
     if objective.linear:
-        curvature = objective.gradient_noise(replace(local, meat=local.hessian), design_effect)
-        unit = FITTED_EXACTLY * _dispersion(objective, local)
+        curvature = objective.gradient_noise(replace(seen, meat=seen.hessian), design_effect)
+        unit = FITTED_EXACTLY * _dispersion(objective, seen)
         silent = np.diag(noise) <= unit * np.diag(curvature)
         noise = np.where(silent | silent[:, None], 0.0, noise)
     return noise

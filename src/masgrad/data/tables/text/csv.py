@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from masgrad.cores import prefetch
-from masgrad.data.tables.files import Unchanged, no_rows, place_in
+from masgrad.data.tables.files import Unchanged, no_rows, place_in, unreadable
 from masgrad.data.tables.levels import Coder, Found, check_levels, not_numeric
 from masgrad.data.tables.medium import Columns, Medium, check_columns, common_type, is_number
 from masgrad.data.tables.text.bad_rows import BadRows
@@ -279,7 +279,7 @@ def _csv_error(path: AnyPath, header: list[str], error: Exception) -> Exception:
     if "Empty CSV file" in text:
         return no_rows([path])
     text = re.sub(r"Row #(\d+)", lambda row: f"row {int(row[1]) - 2}", text)
-    return InputError(f"{path} cannot be read as CSV: {text:.200}")
+    return unreadable(f"{path} cannot be read as CSV: {text:.200}", error)
 
 
 def _not_utf8(path: AnyPath, where: str) -> InputError:
