@@ -34,6 +34,8 @@ def all_computed(partitions: Sequence[Any], names: Sequence[str], client: Any = 
 
 
 def _by_cluster(partitions: Sequence[Any], names: Sequence[str], client: Any) -> Iterator[Any]:
+    """The same by futures: Dask's own `compute` leaves a task of its event loop behind when Ctrl-C
+    ends it, whose failure is printed some time later."""
     futures = []
     try:
         with quiet_about_size(), _read(names[0], client):
@@ -43,7 +45,7 @@ def _by_cluster(partitions: Sequence[Any], names: Sequence[str], client: Any) ->
                 found = future.result()
             yield found
     finally:
-        for future in futures:  # not to be cancelled: it may stand for what the user has persisted
+        for future in futures:  # not cancelled: the user may hold the same
             future.release()
 
 
