@@ -51,8 +51,11 @@ bench-digits: $(STAMP)
 bench-penalties: $(STAMP)
 	$(BIN)/python benchmarks/penalties.py
 
-bench-fits-on-dask bench-runs-on-dask: $(STAMP)
+bench-fits-on-dask: $(STAMP)
 	$(BIN)/python benchmarks/fits_on_dask.py --seeds $(SEEDS)
+
+bench-runs-on-dask: $(STAMP)
+	$(BIN)/python benchmarks/runs_on_dask.py
 
 bench-scale: $(STAMP)
 	$(BIN)/python benchmarks/scale.py

@@ -202,7 +202,7 @@ def test_new_tables_and_unseen_levels(frame, tmp_path):
         (iter([odd[:100], odd[100:]]), "row 222,"),
     ):
         with pytest.raises(InputError, match=f"'g' has the level 'z' at {place}.*'a', 'c', 'é b'"):
-            list(table_source(data, terms).blocks())
+            list(table_source(data, terms)[0].blocks())
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", None])

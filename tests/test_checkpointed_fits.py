@@ -13,7 +13,7 @@ import pytest
 import masgrad as mg
 import resumable
 import scenarios
-from masgrad.checkpoints import file, fingerprint
+from masgrad.checkpoints import file
 from masgrad.checkpoints.digest import digest
 from masgrad.checkpoints.saver import Saver
 from masgrad.data.tables import parquet
@@ -192,7 +192,7 @@ def test_checkpoints_of_other_calls_are_refused(folder, begun, monkeypatch):
     with pytest.raises(CheckpointError, match="function was 'fit' and is 'penalty_path'"):
         mg.penalty_path(mg.Logistic(), (X, y), mg.L1(0.1), **again)
     mg.fit(mg.Logistic(), (X, y), threads=2, progress=False, **again)  # these change no digit
-    monkeypatch.setattr(fingerprint, "__version__", "0.0.1")
+    monkeypatch.setattr("masgrad.version.__version__", "0.0.1")
     with pytest.raises(CheckpointError, match="was written with masgrad"):
         mg.fit(mg.Logistic(), (X, y), **again)
 

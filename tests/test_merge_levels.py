@@ -278,7 +278,7 @@ def test_small_cells_are_named_before_a_result_is_saved(tmp_path):
     few = table.copy()
     few.loc[few.index[:7], "g"] = "rare"
     r = mg.glm("z ~ x + C(g)", few)
-    with pytest.warns(CellWarning, match=r"g = 'rare' \(7\); join levels"):
+    with pytest.warns(CellWarning, match=r"g = 'rare' \(7\): join levels"):
         r.save(tmp_path / "r.json")
     mg.load(tmp_path / "r.json").save(tmp_path / "s.json", small_cells="allow")
     assert (tmp_path / "r.json").read_bytes() == (tmp_path / "s.json").read_bytes()
@@ -292,6 +292,55 @@ def test_small_cells_are_named_before_a_result_is_saved(tmp_path):
     assert again.summary() == both.summary() and "Shards:" in again.summary()
     with pytest.raises(InputError, match="same rows"):
         again.merge(r)
+
+
+def warned(r, path):
+    """What a save says, in one warning; "" for nothing."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        r.save(path)
+    assert len(seen) <= 1 and all(w.category is CellWarning for w in seen)
+    return str(seen[0].message) if seen else ""
+
+
+CELLS = {
+    "clusters": (
+        "z ~ x",
+        {"clusters": "pair"},
+        "880 clusters of pair of fewer than 10 rows, 20 of 1 row, whose score is there",
+    ),
+    "larger clusters": ("z ~ x", {"clusters": "h"}, ""),
+    "effects": ("z ~ x | k + pair", {}, "fixed effects of pair of fewer than 10 rows"),
+    "windows": ("z ~ x", {"cov_type": "HAC", "lags": 5}, "first and last rows in order, 10 in all"),
+    "times": (
+        "z ~ x",
+        {"cov_type": "DK", "time": "half", "lags": 2},
+        "900 times of fewer than 10 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CELLS)
+@pytest.mark.filterwarnings("ignore:.*clusters:masgrad.errors.MasgradWarning")
+def test_sums_over_few_rows_are_counted_before_a_result_is_saved(what, tmp_path):
+    formula, about, words = CELLS[what]
+    table, row = hospitals()[0], np.arange(1800)
+    table["half"] = row // 2
+    table["pair"] = np.where(row < 20, row, np.where(row < 80, 20, row // 2))
+    r = mg.glm(formula, table, **about)
+    said = warned(r, tmp_path / "r.json")
+    assert words in said and bool(said) == bool(words)
+    assert warned(mg.load(tmp_path / "r.json"), tmp_path / "again.json") == said
+    r.save(tmp_path / "s.json", small_cells="allow")
+
+
+def test_levels_are_counted_over_updates(tmp_path):
+    table, _ = hospitals()
+    table["g"] = table.g.mask(table.index % 300 == 7, "rare")  # 6 rows
+    a = mg.glm("z ~ x + C(g)", table)
+    few, many = (a.update(table[table.g == "rare"].head(n)) for n in (2, 5))
+    assert "g = 'rare' (8)" in warned(few, tmp_path / "r.json")
+    assert warned(many, tmp_path / "r.json") == ""
 
 
 def run(monkeypatch, capfd, *args):

@@ -480,7 +480,7 @@ def test_updates_add_what_they_leave_out(gaps, tmp_path):
     assert sum("left out" in note for note in both.notes) == 1
     with pytest.raises(InputError, match=r"firm has no value at row .*missing='drop'"):
         first.update(new, clusters="firm")
-    both.save(tmp_path / "r.json")
+    both.save(tmp_path / "r.json", small_cells="allow")
     again = mg.load(tmp_path / "r.json")
     assert again.notes == both.notes and again.missing == both.missing
     assert both.notes[-1] in " ".join(again.summary().split())

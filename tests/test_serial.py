@@ -452,7 +452,7 @@ def test_an_update_goes_on_with_the_old_scores(by_time, family, tmp_path):
         return {"time": time[rows]} if by_time else {}
 
     old, later = fit(slice(0, half)), slice(half, None)
-    old.save(tmp_path / "r.json")
+    old.save(tmp_path / "r.json", small_cells="allow")
     whole = fit(slice(None))
     for before in (old, mg.load(tmp_path / "r.json")):
         new = before.update((X[later], y[later]), lags=6, **also(later))
@@ -483,7 +483,7 @@ def test_an_update_keeps_the_conventions_of_the_old_rows(asked, tmp_path):
     """Lags by the rule grow with the times, and stay in rows that are joined in order."""
     table = timed_series()
     old, whole = (mg.glm("y ~ x", part, **asked, **EXACT) for part in (table[:900], table))
-    old.save(tmp_path / "r.json")
+    old.save(tmp_path / "r.json", small_cells="allow")
     for before in (old, mg.load(tmp_path / "r.json")):
         new = before.update(table[900:])
         assert new.serial.keywords == whole.serial.keywords

@@ -118,7 +118,7 @@ class AccuracyWarning(MasgradWarning):
 
 
 class CellWarning(MasgradWarning):
-    """A saved result has levels of so few rows that sums over them say much about each row."""
+    """A saved result has sums over so few rows that they say much about each."""
 
 
 def say(category: type[MasgradWarning], message: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from masgrad.data.formula.expressions import columns_of
 from masgrad.data.formula.formulas import Formula, parse
-from masgrad.data.formula.learning import check_table, counted, is_of, learn
+from masgrad.data.formula.learning import also_counted, check_table, counted, is_of, learn
 from masgrad.data.formula.terms import Terms
 from masgrad.data.groupings.columns import GroupColumns
 from masgrad.data.groupings.given import Asked, as_keys
@@ -87,8 +87,10 @@ def table_source(
     left_out: LeftOut | None = None,
     known: Sequence[Grouping] = (),
     client: Any = None,
-) -> Source:
+) -> tuple[Source, Terms]:
     """A table seen through terms learned from another table; unseen levels are errors.
+
+    The terms come with the rows that levels have in this table and had before.
 
     Args:
         data: a table in memory, a dataset, files, or an iterator of tables.
@@ -109,8 +111,8 @@ def table_source(
     terms = replace(terms, groups=kept + _group_columns(groups))
     opening = Opening(memory, left_out, client=client)
     medium, terms = _seen_as(terms, data, opening, roles, groups)
-    check_table(terms, medium)
-    return table_rows(medium, terms, memory, block, known)
+    found = check_table(terms, medium)
+    return table_rows(medium, terms, memory, block, known), also_counted(terms, found)
 
 
 def _seen_as(
@@ -154,8 +156,7 @@ def table_like(
     medium, seen = _seen_as(bare, data, opening, roles, groups)
 
     def learned() -> tuple[Terms, Any]:
-        check_table(seen, medium)
-        return counted(seen, medium), medium.state()
+        return counted(seen, check_table(seen, medium)), medium.state()
 
     known, state = remember("terms", learned)
     medium.restore(state)
@@ -175,7 +176,7 @@ def predictors(
     """Blocks of X and the offset, or None, of a table without a response; codes of its effects."""
     by = tuple(group for group in terms.groups if group.role == "effects" and effects)
     alone = replace(terms, response=None, weight=None, groups=by)
-    return table_source(data, alone, offset=offset, exposure=exposure, known=effects)
+    return table_source(data, alone, offset=offset, exposure=exposure, known=effects)[0]
 
 
 def _group_columns(groups: Sequence[Asked]) -> tuple[GroupColumns, ...]:

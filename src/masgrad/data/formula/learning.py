@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,14 @@ def check_types(terms: Terms, medium: Medium) -> None:
         raise not_numeric(medium.where, name, kind)
 
 
-def check_table(terms: Terms, medium: Medium) -> None:
-    """Check that a new table has the types and levels of the table the terms were learned from."""
+def check_table(terms: Terms, medium: Medium) -> dict[str, Found] | None:
+    """Check that a new table has the types and levels of the table the terms were learned from.
+
+    Returns:
+        What was found in the columns of categories, if they were looked at.
+    """
     check_types(terms, medium)
-    medium.check(terms.levels, terms.weight, missing=terms.response is None)
+    return medium.check(terms.levels, terms.weight, missing=terms.response is None)
 
 
 def is_of(terms: Terms, formula: Formula) -> bool:
@@ -121,16 +126,25 @@ def is_of(terms: Terms, formula: Formula) -> bool:
     return _products(names, categories, absorbed=bool(formula.effects)) == terms.products
 
 
-def counted(terms: Terms, medium: Medium) -> Terms:
-    """The same terms with the rows that each level has in this table, if they can be counted."""
-    if not medium.searchable:
+def counted(terms: Terms, found: dict[str, Found] | None) -> Terms:
+    """The same terms with the rows that each level has in another table, if they were counted."""
+    if found is None:
         return terms.uncounted
-    found = medium.find(tuple(terms.levels), terms.weight)
     known = {
         category.name: with_counts(category, found[category.column])
         for category in terms.categories
     }
     return replace(terms, factors={**terms.factors, **known})
+
+
+def also_counted(terms: Terms, found: dict[str, Found] | None) -> Terms:
+    """The same terms with the rows of each level so far and in another table, if both are known."""
+    both, new = {}, counted(terms, found)
+    for before, later in zip(terms.categories, new.categories, strict=True):
+        known = before.counts and later.counts
+        counts = tuple(map(add, before.counts, later.counts)) if known else ()
+        both[before.name] = before._replace(counts=counts)
+    return replace(terms, factors={**terms.factors, **both})
 
 
 def _is_category(factor: Factor, medium: Medium) -> bool:

@@ -30,7 +30,6 @@ class Chunks(Medium):
     """
 
     where = "the first data frame"
-    searchable = False
 
     def __init__(
         self, start: Callable[[], Iterator[Any]], rereadable: bool, columns: Sequence[str]

@@ -43,7 +43,6 @@ class Medium(abc.ABC):
         rereadable: whether the table can be read again.
         complete: which rows are complete, if others are left out.
         begin: number of rows that are skipped at the beginning.
-        searchable: whether the levels of categories can be looked for in all rows.
         shards: what workers of a cluster read of it; None if this process reads it all.
     """
 
@@ -54,7 +53,6 @@ class Medium(abc.ABC):
     rereadable: bool = True
     complete: Complete | None = None
     begin: int = 0
-    searchable: bool = True
     shards: Any = None
 
     @abc.abstractmethod
@@ -104,15 +102,22 @@ class Medium(abc.ABC):
         columns = (*names, weight) if weight is not None else names
         return survey(self.kept_batches(None, tuple(dict.fromkeys(columns))), names, weight)
 
-    def check(self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool) -> None:
+    def check(
+        self, levels: Mapping[str, Sequence[Any]], weight: str | None, missing: bool
+    ) -> dict[str, Found] | None:
         """Check that the categorical columns have no levels other than those learned.
 
         Args:
             levels: the levels of each column.
             weight: the column of frequencies; rows of weight 0 are ignored.
             missing: whether a value may be missing.
+
+        Returns:
+            What was found in these columns; None if that is not looked for before rows are read.
         """
-        check_levels(self.find(tuple(levels), weight), levels, self.place, missing)
+        found = self.find(tuple(levels), weight)
+        check_levels(found, levels, self.place, missing)
+        return found
 
     def declared(self, name: str) -> Sequence[Any] | None:
         """The categories declared by the type of a column, in order, or None."""

@@ -9,6 +9,7 @@ from typing import Any
 from masgrad.checkpoints.digest import digest_files
 from masgrad.checkpoints.fingerprint import fingerprint
 from masgrad.checkpoints.saver import Saver, check_checkpoint
+from masgrad.checks import as_size
 from masgrad.data.tables.paths import expand, is_dataset, is_paths
 from masgrad.errors import InterruptedWarning, say
 from masgrad.fitting.journal.journal import NO_JOURNAL, Journal
@@ -29,9 +30,11 @@ def journal_of(function: str, model: Model, data: Any, options: Options, **more:
 
     `more` is whatever else decides its digits, such as whether sums are taken shard by shard.
     """
-    path = check_checkpoint(options.checkpoint, options.every, options.resume)
-    if path is None:
+    as_size("every", options.every, zero=True)
+    if options.checkpoint is None and not options.resume:
         return NO_JOURNAL
+    path = check_checkpoint(options.checkpoint, options.every, options.resume)
+    assert path is not None
     asked = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in NO_MATTER}
     call = fingerprint(
         function=function,

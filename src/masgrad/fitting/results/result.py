@@ -9,10 +9,10 @@ import numpy as np
 
 from masgrad.errors import InputError, printable
 from masgrad.fitting.fitted import Fitted
-from masgrad.fitting.merging.cells import check_cells
 from masgrad.fitting.merging.record import Heterogeneity
 from masgrad.fitting.results import prediction, row_prediction, storage
 from masgrad.fitting.results.inference import Inference, Tested
+from masgrad.fitting.results.saved.cells import check_cells
 from masgrad.fitting.results.update import updated
 from masgrad.fitting.results.views import markup
 from masgrad.fitting.results.views.summary import summary
@@ -177,13 +177,13 @@ class Result(Shown, Inference):
     def save(self, path: str | Path, *, small_cells: str = "warn") -> None:
         """Write everything to a JSON file, readable by `mg.load`.
 
-        The file holds aggregates, sums over rows, and no rows; of a level with few rows an
-        aggregate can say much about each of them.
+        The file holds sums over rows, and no columns of the data. A sum over few rows can say
+        much about each of them; that over a cluster of one row is its score.
 
         Args:
             path: the file.
-            small_cells: "warn" names the levels of categories that fewer than 10 rows have;
-                "allow" does not.
+            small_cells: "warn" names levels, and counts clusters, fixed effects and times, that
+                fewer than 10 rows have, and rows whose scores HAC errors keep; "allow" does not.
         """
-        check_cells(self.terms, small_cells)
+        check_cells(self, small_cells)
         storage.save(self, path)

@@ -82,13 +82,14 @@ def _updated(
 ) -> Fitted:
     left_out, data = options.left_out, located(data, options.storage_options)
     carried = {**options.roles, "groups": options.groups, "left_out": left_out, "client": client}
-    terms = None if old.terms is None else _without_times(old.terms.uncounted, options)
+    terms = None if old.terms is None else _without_times(old.terms, options)
     if terms is not None:
         from masgrad.data.table_source import table_source
 
         check_bad_rows(data, left_out)
         reading = (options.memory, options.block_size)
-        source = table_source(data, terms, *reading, **carried).named(old.names)
+        source, seen = table_source(data, terms, *reading, **carried)
+        source, terms = source.named(old.names), replace(terms, factors=seen.factors)
     else:
         source, _ = as_source(model, data, None, options.memory, options.block_size, **carried)
     check_offset(old, options.offset, options.exposure)

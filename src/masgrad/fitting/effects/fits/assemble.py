@@ -20,6 +20,7 @@ from masgrad.fitting.fitted import FitInfo
 from masgrad.fitting.identification.rank import listed
 from masgrad.fitting.levels.assemble import incidental_parameters
 from masgrad.fitting.objective.reader import Reader
+from masgrad.fitting.results.saved.cells import few
 from masgrad.fitting.sources import Sample
 from masgrad.fitting.status import LARGEST_REMAINDER, Status, first_of
 from masgrad.fitting.task import Task
@@ -93,7 +94,9 @@ def _effects(found: Estimated) -> Effects:
     labels = tuple((met.first, met.second) for met in counted.components)
     groupings = tuple(replace(g, keys=g.keys.closed()) for g in design.groupings)
     residual = float(found.stage.done.residual.max(initial=0.0))
-    return Effects(groupings, values, labels, counted.parameters, residual, design.recessions)
+    small = tuple(few(table.rows) for table in counted.sums.levels)
+    found_by = counted.parameters, residual, design.recessions, small
+    return Effects(groupings, values, labels, *found_by)
 
 
 def _limits(design: EffectDesign) -> np.ndarray:

@@ -23,6 +23,7 @@ class Effects:
         residual: of the regressions of columns and responses on the effects, over what is left.
         recessions: directions along which rows are separated, each of the rows that those before it
             leave.
+        small: how many levels of each grouping have few rows; () in files of earlier versions.
     """
 
     groupings: tuple[Grouping, ...]
@@ -31,6 +32,7 @@ class Effects:
     parameters: int
     residual: float = 0.0
     recessions: tuple[Recession, ...] = ()
+    small: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -11,10 +11,10 @@ from masgrad.errors import InputError
 from masgrad.fitting.effects.results.fitted import Effects, EffectsFitted
 from masgrad.fitting.effects.results.prediction import predicted, refuse_interval
 from masgrad.fitting.effects.results.storage import effects_to_json
-from masgrad.fitting.merging.cells import check_cells
 from masgrad.fitting.results import storage
 from masgrad.fitting.results.prediction import check_asked, joined_columns
 from masgrad.fitting.results.result import Result
+from masgrad.fitting.results.saved.cells import FEWEST_ROWS, check_cells
 from masgrad.stores.path import as_storage_options, located
 from masgrad.types import float64
 
@@ -127,9 +127,20 @@ class EffectsResult(Result, EffectsFitted):
             "rows together"
         )
 
+    @property
+    def _small_levels(self) -> tuple[str, ...]:
+        """What is said of effects of few rows before they are saved."""
+        pairs = zip(self.effects.groupings, self.effects.small, strict=False)
+        return tuple(
+            f"{count:,} fixed effects of {grouping.name} of fewer than {FEWEST_ROWS} rows, with "
+            "their keys"
+            for grouping, count in pairs
+            if count
+        )
+
     def save(self, path: str | Path, *, small_cells: str = "warn") -> None:
         """Write the result with its effects to exactly this path, as JSON; no data are in it."""
-        check_cells(self.terms, small_cells)
+        check_cells(self, small_cells, self._small_levels)
         storage.save(self, path, effects=effects_to_json(self))
 
 

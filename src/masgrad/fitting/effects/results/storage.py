@@ -21,6 +21,7 @@ def effects_to_json(r: EffectsFitted) -> dict[str, Any]:
         "components": [[pack(part) for part in pair] for pair in effects.components],
         "parameters": effects.parameters,
         "residual": effects.residual,
+        "small": list(effects.small),
         "recessions": [_recession_to_json(direction) for direction in effects.recessions],
         "squares_within": r.squares_within,
     }
@@ -35,6 +36,7 @@ def with_effects(fitted: Fitted, saved: dict[str, Any]) -> EffectsFitted:
         int(saved["parameters"]),
         float(saved["residual"]),
         tuple(_recession(direction) for direction in saved["recessions"]),
+        tuple(map(int, saved.get("small", ()))),
     )
     _check(effects, len(fitted.theta))
     return EffectsFitted(**vars(fitted), effects=effects, squares_within=saved["squares_within"])

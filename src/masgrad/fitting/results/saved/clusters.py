@@ -18,7 +18,7 @@ LARGEST_NUMBERS = 1 << 22
 
 def clusters_to_json(kept: Clustered | None) -> dict[str, Any] | None:
     """The sums; None if there are none, or too many of them."""
-    if kept is None or sum(_size(way.sums) for way in kept.ways) > LARGEST_NUMBERS:
+    if kept is None or not is_kept(kept):
         return None
     return {
         "ways": [_way_to_json(way) for way in kept.ways],
@@ -29,6 +29,11 @@ def clusters_to_json(kept: Clustered | None) -> dict[str, Any] | None:
         "basis": pack(kept.basis),
         "outside": list(kept.outside),
     }
+
+
+def is_kept(kept: Clustered) -> bool:
+    """Whether there are so few sums that they are written to the file."""
+    return sum(_size(way.sums) for way in kept.ways) <= LARGEST_NUMBERS
 
 
 def clusters_from_json(body: dict[str, Any] | None) -> Clustered | None:
