@@ -257,6 +257,7 @@ def test_ctrl_c_ends_a_fit_with_the_shards_that_have_come(client, paths, monkeyp
     assert found.nobs == 4 * PER_FILE // 2
 
 
+@pytest.mark.long
 def test_ctrl_c_before_the_first_round_leaves_no_noise(client, frame, tmp_path, caplog):
     """While a partition is brought here; its task is let go, and Dask has nothing to tell."""
     import dask.dataframe as dd
