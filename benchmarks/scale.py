@@ -30,7 +30,7 @@ from masgrad.fitting.objective.totals import BlockSums
 from masgrad.models.model import RowSums
 
 PAGE = pathlib.Path(__file__).with_name("scale.md")
-COLUMNS, READS = 20, 2
+COLUMNS, READS = 20, 3
 SIZES = (10**7, 10**9, 10**11, 10**12)
 WORKERS = (1, 2, 10, 100, 1000)
 
@@ -166,7 +166,7 @@ def main() -> None:
         read = READS * rows * 8 * p / 1e12
         sent = READS * shards_of(rows) * 10 * p * p * 8 / 1e9
         sizes.append(f"| {rows:.0e} | {read:.3g} TB | {sent:.3g} GB | {' | '.join(cells)} |")
-    head = " | ".join(f"{w:,} workers" for w in WORKERS)
+    head = " | ".join(f"{w:,} worker" + "s" * (w > 1) for w in WORKERS)
     text = f"""# How fits on a cluster scale
 
 `make bench-scale` reruns it; {os.cpu_count()} cores, with a load of {load:.1f} by others before it.
