@@ -104,6 +104,7 @@ def test_two_hundred_kills(folder):
     assert killed_by_a_process(folder, 0, 8, FITS) >= 200
 
 
+@pytest.mark.long
 def test_another_interpreter_goes_on(folder, killed, tmp_path):
     names, whole = ["csv", "custom loss", "effects"], []
     for name in names:

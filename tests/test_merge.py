@@ -231,7 +231,7 @@ def simulated(rng, shift, family):
     return merged(parts).heterogeneity
 
 
-@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+@pytest.mark.parametrize("family", ["gaussian", pytest.param("binomial", marks=pytest.mark.long)])
 def test_heterogeneity_has_its_level_and_finds_a_shard_that_differs(family):
     rng = np.random.default_rng(5)
     null = np.array([simulated(rng, 0, family).pvalue for _ in range(150)])

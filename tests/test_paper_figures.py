@@ -30,6 +30,7 @@ def legend_of(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+@pytest.mark.long
 def test_a_small_mixture(tmp_path, monkeypatch, kept):
     """Numbers of 20 chains by hand; coordinates on one axis, errors on another."""
     monkeypatch.setattr(mixture, "QUICK", mixture.Size(1000, 2, 10))

@@ -163,7 +163,7 @@ def test_a_partition_that_fails_after_the_pilot_is_named(client, frame, tmp_path
         mg.glm("z ~ a", spread, engine="local")
 
 
-@pytest.mark.parametrize("in_a_round", [False, True])
+@pytest.mark.parametrize("in_a_round", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_scheduler_that_dies_is_said_to_be_lost(in_a_round, frame, monkeypatch):
     """In the pilot rows, which the client asks for, and in a round."""
     import dask.dataframe as dd
