@@ -118,7 +118,11 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("name", FITS)
+LONGER = ("CR2", "HAC", "collinear powers", "learned transforms", "L2", "probit, trusted")
+NAMES = [pytest.param(n, marks=pytest.mark.long) if n in LONGER else n for n in FITS]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_answer_is_that_of_one_process(name, client, paths):
     one = FITS[name](paths)
     many = FITS[name](paths, engine="dask", client=client)

@@ -61,6 +61,7 @@ def few(monkeypatch):
     monkeypatch.setattr(network, "LONGER_MASGRAD", 200)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few")
 def test_a_small_network_shows_a_start_that_moves(tmp_path, kept):
     """No row has a gradient at the first start of seed 5: it is counted, and not shown."""
